@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Knobs (make VAR=value):
+#   V=1                  show commands
+#   SAN=address,undefined | thread   sanitizer build in build-SAN/ (thread: clang and libomp)
+#   PREFIX, DESTDIR      for install
+#   CC, CFLAGS, LDFLAGS  as usual
+#   JOBS                 parallel test jobs (default: processors)
+PREFIX  ?= /usr/local
+DESTDIR ?=
+SAN     ?=
+V       ?= 0
+JOBS    ?= $(shell nproc)
+CFLAGS  ?= -O2 -g
+
+comma := ,
+BUILD := build$(if $(SAN),-$(firstword $(subst $(comma), ,$(SAN))))
+ifeq ($(SAN),thread)
+CC := clang
+OMPFLAGS := -fopenmp=libomp
+else
+OMPFLAGS := -fopenmp
+endif
+Q := $(if $(filter 1,$(V)),,@)
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude $(WARN) $(OMPFLAGS) $(CFLAGS) \
+	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+ALL_LDFLAGS := $(OMPFLAGS) $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN))
+LIBS := -lext2fs -lcom_err -lblkid -laio -lxxhash -ljansson -lm
+
+MODULES := report commit journal move plan scan volume device model base
+lib = $(BUILD)/$(1).a
+SRC := $(wildcard src/*.c) $(foreach m,$(MODULES),$(wildcard src/$(m)/*.c))
+OBJ := $(SRC:%.c=$(BUILD)/%.o)
+BIN := $(BUILD)/scaledefrag-offline
+
+UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
+SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+# Modules a unit test links (default: all). Keeps tests of one module independent of the others.
+LINK_test_error    := base
+LINK_test_rangeset := base
+LINK_test_device   := device base
+LINK_test_overlay  := device base
+LINK_test_filemap  := model base
+LINK_test_snapshot := model base
+LINK_test_plan     := model base
+LINK_test_planner  := plan model base
+LINK_test_journal  := journal device base
+LINK_test_move     := move model device base
+LINK_test_volume   := volume device base
+LINK_test_guard    := volume device base
+LINK_test_scan     := scan volume model device base
+LINK_test_commit   := commit journal volume model device base
+LINK_test_report   := report model base
+
+.PHONY: all
+all: $(BIN) ## build build/scaledefrag-offline
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@sed -n 's/^#   //p' Makefile
+
+$(BIN): $(filter $(BUILD)/src/%.o,$(OBJ:$(BUILD)/src/%.o=$(BUILD)/src/%.o))
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(if $(filter 1,$(V)),,@echo "  CC $<")
+	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter tests/%,$<),-Itests) -MMD -MP -c -o $@ $<
+
+define module_rule
+$$(BUILD)/$(1).a: $$(patsubst %.c,$$(BUILD)/%.o,$$(wildcard src/$(1)/*.c))
+	@rm -f $$@
+	$$(Q)ar rcs $$@ $$^
+endef
+$(foreach m,$(MODULES),$(eval $(call module_rule,$(m))))
+$(BUILD)/support.a: $(SUPPORT)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+.SECONDEXPANSION:
+linked = $(foreach m,$(or $(LINK_$(1)),$(MODULES)),$(call lib,$(m)))
+$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/support.a $$(call linked,$$*)
+	@mkdir -p $(@D)
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(BUILD)/support.a $(call linked,$*) $(LIBS) -lcmocka
+
+.PHONY: clean
+clean: ## remove build folders
+	rm -rf build build-*
+
+-include $(OBJ:.o=.d) $(SUPPORT:.o=.d) $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.d,$(wildcard tests/unit/*.c))

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * commit: makes batches durable. The invariants stand at the head of src/commit/commit.c.
+ *
+ *   commit_open()     map the journal inode, open the journal (refuses: journal_open's reasons);
+ * nothing is written commit_begin()    B: needs_recovery set and flushed; once, before the first
+ * copy... of the first batch per batch: commit_guard()  I13: `from` is what the inodes map now,
+ * `to` is free in the bitmaps, re-read from disk (move_batch) commit_batch()  new mappings,
+ * bitmaps, descriptors -> overlay -> one transaction -> checkpoint -> empty log commit_end() E:
+ * free count, s_wtime, needs_recovery cleared, flushed commit_close()
+ *
+ * `before` is the state as it is on the disk; the caller applies the batch to it (plan_apply) after
+ * commit_batch succeeded. After an error of commit_batch, commit_begin or commit_end nothing more
+ * is written (I12): commit_end then refuses. Thread rule: one thread.
+ */
+#ifndef SCALEDEFRAG_COMMIT_H
+#define SCALEDEFRAG_COMMIT_H
+
+#include "scaledefrag/plan.h"
+#include "scaledefrag/volume.h"
+
+struct commit_options {
+	unsigned queue_depth;
+	uint64_t memory; /* bytes for the transaction's blocks */
+	/* Wall clock: seconds and nanoseconds. SOURCE_DATE_EPOCH's value where set (see main.c). */
+	void (*clock)(void *ctx, uint64_t *seconds, uint32_t *nsec);
+	void *clock_ctx;
+};
+
+struct commit_counters {
+	uint64_t updates; /* each inode, node, bitmap, descriptor update of each file, counted once
+			   */
+	uint64_t blocks_logged; /* blocks journaled */
+	uint64_t writes;	/* write requests out: log, home, superblock */
+	uint64_t flushes;
+	uint64_t transactions;
+};
+
+struct commit;
+
+int commit_open(struct volume *v, const struct commit_options *o, struct commit **out,
+		struct error *err);
+/* Blocks one transaction may hold: from the journal's size and a constant cap. For
+ * scan_options.limits. */
+uint64_t commit_capacity(const struct commit *c);
+int commit_begin(struct commit *c, struct error *err); /* a second call does nothing */
+int commit_guard(struct commit *c, const struct plan *p, size_t batch, const struct state *before,
+		 struct error *err);
+/* `skip`: n_file entries or NULL; true = leave this file out. A batch with nothing left writes
+ * nothing. */
+int commit_batch(struct commit *c, const struct plan *p, size_t batch, const bool *skip,
+		 const struct state *before, struct error *err);
+int commit_end(struct commit *c, struct error *err); /* without commit_begin: does nothing */
+void commit_get_counters(const struct commit *c, struct commit_counters *out);
+void commit_close(struct commit *c); /* NULL is fine; writes nothing */
+
+#endif

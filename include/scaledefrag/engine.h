@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * engine: the pipeline, in order, on one screen:
+ *   open -> scan -> plan -> verify -> (guard -> move -> commit)* -> rescan -> report
+ *
+ * engine_run() does one volume. It never prints and never exits; what the user sees goes through
+ * the observer. The result (report) is filled as far as the run came, also on failure. A stop
+ * (signal) is an int that the caller's handler sets: 1 = stop after the running batch or abandon it
+ * while it is still copying.
+ */
+#ifndef SCALEDEFRAG_ENGINE_H
+#define SCALEDEFRAG_ENGINE_H
+
+#include "scaledefrag/planner.h"
+#include "scaledefrag/report.h"
+#include "scaledefrag/volume.h"
+
+struct engine_options {
+	struct volume_options volume;
+	struct planner_options plan;
+	bool report_only; /* -c */
+	bool dry_run;	  /* -n */
+	bool verify;	  /* --verify */
+	bool names;	  /* look up paths for the files listed in the report */
+	unsigned threads, queue_depth;
+	uint64_t memory;      /* bytes; 0: default */
+	uint64_t batch_bytes; /* 0: default */
+	unsigned list;	      /* how many files to list as still fragmented */
+	void (*clock)(void *ctx, uint64_t *seconds, uint32_t *nsec);
+	void *clock_ctx;
+	const volatile int *stop;
+	/* Observer; each may be NULL. Called by one thread at a time. */
+	void (*ready)(void *ctx, const struct report *r, const struct snapshot *s,
+		      const struct plan *p);
+	void (*progress)(void *ctx, enum report_phase phase, uint64_t done, uint64_t total,
+			 uint64_t bytes);
+	void *observer_ctx;
+	/* Tests: use this plan instead of planner_make; leave out verify or the guard (mutants). */
+	const struct plan *given_plan;
+	bool skip_verify, skip_guard;
+};
+
+#define ENGINE_MEMORY_DEFAULT (192ull << 20) /* bytes */
+#define ENGINE_BATCH_DEFAULT  (256ull << 20) /* bytes copied in one batch */
+
+/* 0: report->outcome says what happened (exit_code set). -1: error set, report->exit_code =
+ * err->kind. */
+int engine_run(const struct engine_options *o, struct report *r, struct error *err);
+
+#endif

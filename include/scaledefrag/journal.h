@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * journal: writes transactions into the file system's own JBD2 log. Knows bytes, space, sequence
+ * numbers and the order of writes; knows nothing of extents or bitmaps. FORMAT.md 2 and 3; kernel
+ * include/linux/jbd2.h.
+ *
+ *   journal_open()      decode the journal superblock, refuse what is not ours to write, nothing is
+ * written journal_commit() *  one transaction: E1 F1 E2 F2 E3 F3 E4 F4; afterwards the log is empty
+ * and clean journal_close()
+ *
+ * The caller has set needs_recovery in the ext4 superblock durably before the first journal_commit
+ * (I4). After a failed journal_commit nothing more may be written (I12); the text names `e2fsck
+ * -p`. Thread rule: one thread.
+ */
+#ifndef SCALEDEFRAG_JOURNAL_H
+#define SCALEDEFRAG_JOURNAL_H
+
+#include "scaledefrag/device.h"
+#include "scaledefrag/rangeset.h"
+
+struct journal_place {
+	uint32_t block_size;	 /* bytes */
+	const struct range *run; /* physical runs of the journal inode in logical order; first
+				    block: the journal superblock */
+	size_t n_run;
+	bool metadata_csum, is_64bit; /* of the file system: which features to switch on while the
+					 log is empty */
+	uint64_t fs_blocks;	      /* home blocks must be below */
+	const char *name;	      /* of the device, for messages; must outlive the journal */
+};
+
+struct journal_block {
+	uint64_t block;	  /* home, in blocks */
+	const void *data; /* block_size bytes */
+};
+
+struct journal_counters {
+	uint64_t transactions, blocks_logged, writes, flushes; /* writes: requests, log and home */
+};
+
+struct journal;
+
+/* ERROR_FSCK: log not empty, s_errno set. ERROR_USAGE: v1, external, unknown features, sizes that
+ * don't fit. */
+int journal_open(struct device *dev, const struct journal_place *place, struct journal **out,
+		 struct error *err);
+void journal_close(struct journal *j); /* NULL is fine */
+
+/* Blocks that one transaction may hold (half the usable log, less descriptors; FORMAT.md 2.7, 3,
+ * trap 13). */
+uint64_t journal_capacity(const struct journal *j);
+
+/*
+ * `blocks` in block order, n in 1..capacity. `seconds`/`nsec`: the time for the commit block.
+ * `depth`: requests in flight.
+ */
+int journal_commit(struct journal *j, const struct journal_block *blocks, size_t n,
+		   uint64_t seconds, uint32_t nsec, unsigned depth, struct error *err);
+void journal_get_counters(const struct journal *j, struct journal_counters *out);
+
+#endif

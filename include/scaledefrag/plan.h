@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * plan: all batches of a run, in order. Made by planner_make (or parsed from text), const
+ * afterwards.
+ *
+ * Each batch becomes one transaction. Its copies go only to blocks that are free when it starts;
+ * blocks it frees count as free from the next batch on (invariants I1, I5). A file appears at most
+ * once in a batch; a file larger than a batch appears in several, in pieces; `last` marks its last
+ * piece in this plan, where its tree is made minimal. Units: blocks.
+ */
+#ifndef SCALEDEFRAG_PLAN_H
+#define SCALEDEFRAG_PLAN_H
+
+#include "scaledefrag/error.h"
+#include "scaledefrag/filemap.h"
+#include "scaledefrag/snapshot.h"
+#include <stdio.h>
+
+struct plan_file {
+	uint32_t ino;
+	uint32_t last;		       /* 1: minimal tree after this */
+	uint64_t first_move, n_move;   /* into plan.move, in logical order */
+	uint64_t first_freed, n_freed; /* tree blocks freed, into plan.node */
+	uint64_t first_taken, n_taken; /* tree blocks taken, in the order filemap_move wants them */
+	uint64_t first_kept, n_kept;   /* tree blocks rewritten in place */
+};
+
+struct plan_batch {
+	uint64_t first_file, n_file; /* into plan.file, in inode order */
+	uint64_t copy_blocks;	     /* blocks to be copied (unwritten ones not counted) */
+	uint64_t
+		journal_blocks; /* distinct metadata blocks, exactly as the commit will have them */
+};
+
+struct plan {
+	struct plan_batch *batch;
+	size_t n_batch;
+	struct plan_file *file;
+	size_t n_file, cap_file;
+	struct move *move;
+	size_t n_move, cap_move;
+	uint64_t *node;
+	size_t n_node, cap_node;
+	size_t cap_batch;
+	struct summary predicted; /* after the last batch */
+};
+
+int plan_new(struct plan **out, struct error *err);
+void plan_free(struct plan *p); /* NULL is fine */
+uint64_t plan_copy_blocks(const struct plan *p);
+/* Appends; used by the planner and the parser. plan_add_file takes delta by copy. */
+int plan_begin_batch(struct plan *p, struct error *err);
+int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *moves, size_t n_moves,
+		  const struct filemap_delta *delta, struct error *err);
+
+int plan_dump(const struct plan *p, FILE *to);
+int plan_parse(const char *text, struct plan **out, struct error *err);
+
+/*
+ * Applies batch `index` to the state: mappings by filemap_move, data and tree blocks taken from and
+ * given back to `free`. `skip` (may be NULL): per file of the batch (0..n_file-1), true = it was
+ * dropped and nothing of it happens. ERROR_OPERATION if the batch does not fit the state.
+ */
+int plan_apply(const struct plan *p, size_t index, const bool *skip, struct state *st,
+	       struct error *err);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * planner: snapshot in, plan out; pure and deterministic (invariant I10): no clock, no threads'
+ * timing, no machine.
+ *
+ *   planner_make()    placement (where each file should end up) and schedule (in which batches), on
+ * simulated states, until nothing improves; so a second plan made from the result is empty (I11)
+ *   planner_verify()  proof of a plan by code of its own: shares nothing with planner_make but
+ * filemap_min_nodes and the two documents
+ */
+#ifndef SCALEDEFRAG_PLANNER_H
+#define SCALEDEFRAG_PLANNER_H
+
+#include "scaledefrag/plan.h"
+
+enum plan_mode { PLAN_FILES };
+
+struct planner_options {
+	enum plan_mode mode;
+	uint64_t min_extent_blocks; /* a fragment at least this long counts as good; 0: none does */
+};
+
+int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,
+		 struct error *err);
+
+/*
+ * Checks, batch by batch: every `from` is what the file maps then; every `to` and every taken tree
+ * block is free when the batch starts and used once in it; nothing freed by a batch is written by
+ * it; fixed and avoided blocks are never touched; lengths and order; batch limits (journal blocks
+ * counted anew, copy blocks); tree blocks freed/kept/taken add up and suffice; no file ends with
+ * more runs than it began with; the prediction equals the result. -1 with ERROR_OPERATION and
+ * "plan: batch B, inode I: ..." for the first violation.
+ */
+int planner_verify(const struct snapshot *s, const struct plan *p, struct error *err);
+
+#endif

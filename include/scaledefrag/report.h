@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * report: figures in, text or JSON out. Knows neither volume nor device. All figures are in `struct
+ * report`, filled by the engine; report/ and main.c are the only places that print. File names are
+ * hostile: they are escaped (report_escape) before they reach a terminal or JSON.
+ */
+#ifndef SCALEDEFRAG_REPORT_H
+#define SCALEDEFRAG_REPORT_H
+
+#include "scaledefrag/snapshot.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum report_outcome {
+	OUTCOME_NOTHING, /* nothing to do, nothing written */
+	OUTCOME_DONE,
+	OUTCOME_REPORTED, /* -c */
+	OUTCOME_PLANNED,  /* -n */
+	OUTCOME_STOPPED,
+	OUTCOME_DROPPED, /* done, but files were dropped for I/O errors: exit 8 */
+	OUTCOME_FAILED,
+};
+
+enum report_phase {
+	PHASE_OPEN,
+	PHASE_SCAN,
+	PHASE_PLAN,
+	PHASE_VERIFY,
+	PHASE_GUARD,
+	PHASE_MOVE,
+	PHASE_COMMIT,
+	PHASE_RESCAN,
+	PHASES
+};
+
+struct report_file { /* a file that stays fragmented, was left alone, or was dropped */
+	uint32_t ino;
+	char *path; /* NULL: not asked for or not found; malloc'ed */
+	uint64_t runs, ideal_runs, blocks;
+	const char *why; /* static text */
+};
+
+/* What e4defrag -c would say: (e2fsprogs misc/e4defrag.c, get_file_score) */
+struct report_score {
+	uint64_t now;
+	const char *verdict;
+};
+
+struct report {
+	const char *name, *what; /* volume_name, volume_what */
+	uint32_t block_size;
+	enum report_outcome outcome;
+	int exit_code;
+	const char *mode;
+	bool has_after; /* `after` was re-read from the disk */
+	struct summary before, predicted, after;
+	struct report_score score_before, score_after;
+	uint64_t left[LEAVE_REASONS];
+	uint64_t longest_gap;			       /* blocks; the ideal formula's first term */
+	uint64_t plan_bytes, plan_batches, plan_moves; /* to be copied */
+	double estimate_seconds;
+	uint64_t bytes_moved, transactions, updates, blocks_logged, meta_writes, flushes;
+	uint64_t data_reads, data_writes; /* requests */
+	double seconds[PHASES], seconds_total;
+	bool direct;
+	unsigned threads, queue_depth;
+	uint64_t memory_peak; /* bytes, getrusage */
+	struct report_file
+		*stay; /* still fragmented (most runs first), at most what was asked for */
+	size_t n_stay;
+	uint64_t n_stay_all;
+	struct report_file *dropped;
+	size_t n_dropped;
+	const char *error; /* text of the error that ended it, or NULL */
+};
+
+void report_release(struct report *r); /* frees the arrays and paths */
+
+void report_intro(FILE *to, const struct report *r);		 /* one line before the start */
+void report_text(FILE *to, const struct report *r, int verbose); /* before/after */
+int report_json(FILE *to, const struct report *r); /* one document, "schema": 1; -1: write error */
+/* "name with \x1b escaped"; malloc'ed, NULL: no memory. Valid UTF-8 printables stay; the rest
+ * becomes \xHH. */
+char *report_escape(const char *name);
+
+/* Progress: a bar with ETA on a terminal, e2fsck's -C lines ("pass done total name\n") on a
+ * descriptor. */
+struct progress;
+int progress_new(int bar_fd /* -1: none */, int lines_fd /* -1: none */, const char *name,
+		 struct progress **out);
+void progress_set(struct progress *p, enum report_phase phase, uint64_t done, uint64_t total,
+		  uint64_t bytes);
+void progress_free(struct progress *p); /* clears the bar; NULL is fine */
+
+/* e4defrag's score of a snapshot or state (FORMAT: e2fsprogs misc/e4defrag.c); in
+ * src/report/score.c. */
+void report_score_state(const struct state *st, struct report_score *out);
+
+#endif

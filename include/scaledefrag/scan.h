@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * scan: the collector. Reads all metadata with many threads, classifies every inode, checks the
+ * claims against the bitmaps (I9), and gives a snapshot. Same snapshot for any number of threads.
+ *
+ * Errors: ERROR_FSCK with the first differences ("inode 12: block 4711 also claimed by inode 13;
+ * run: e2fsck -f DEV") for anything that e2fsck would repair: bad checksums, corrupt trees, claims
+ * that differ from bitmaps or counts.
+ */
+#ifndef SCALEDEFRAG_SCAN_H
+#define SCALEDEFRAG_SCAN_H
+
+#include "scaledefrag/snapshot.h"
+#include "scaledefrag/volume.h"
+
+struct scan_options {
+	unsigned threads;	       /* 1.. */
+	unsigned queue_depth;	       /* requests in flight for tree blocks */
+	struct snapshot_limits limits; /* copied into the snapshot */
+	const uint32_t *exclude;       /* inodes dropped earlier in this run, sorted; may be NULL */
+	size_t n_exclude;
+	const struct range
+		*avoid; /* blocks that failed to be written, sorted, disjoint; may be NULL */
+	size_t n_avoid;
+	/* Called by one thread at a time with groups done so far and in all; may be NULL. */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *ctx;
+	const volatile int *stop; /* non-zero: give up with ERROR_STOPPED; may be NULL */
+};
+
+int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot **out,
+		struct error *err);
+
+/*
+ * Reads the mappings of these movable inodes (sorted) anew from the disk. `maps` (n zeroed entries)
+ * are filled; the caller releases them. The group descriptors are not needed fresh.
+ */
+int scan_files(struct volume *v, const uint32_t *inos, size_t n, unsigned queue_depth,
+	       struct filemap *maps, struct error *err);
+
+/* Free blocks and free runs re-read from the block bitmaps on the disk. */
+int scan_free(struct volume *v, unsigned threads, struct rangeset **out, struct error *err);
+
+/*
+ * One path for each inode (sorted), by walking the directories: the first name found in a
+ * breadth-first walk. paths[i] is malloc'ed or NULL where none was found. Reads every directory:
+ * only for reports and options that need names.
+ */
+int scan_names(struct volume *v, const uint32_t *inos, size_t n, char **paths, struct error *err);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * snapshot: what is on the disk. Made by scan (or parsed from text in planner tests), const
+ * afterwards.
+ *
+ * It holds every movable file with its mapping, the free ranges, the fixed ranges (what no plan may
+ * move: metadata, journal, pinned files, tree blocks are not among them), counts of what is left
+ * alone and why, and the limits that batches must respect. Units: blocks unless said otherwise.
+ *
+ * state: a snapshot that batches have been applied to (plan simulates on one, the engine follows
+ * the disk with another).
+ */
+#ifndef SCALEDEFRAG_SNAPSHOT_H
+#define SCALEDEFRAG_SNAPSHOT_H
+
+#include "scaledefrag/error.h"
+#include "scaledefrag/filemap.h"
+#include "scaledefrag/geometry.h"
+#include "scaledefrag/rangeset.h"
+#include <stdio.h>
+
+/* What an inode is, and what happens to it. The table with names and reasons is in
+ * src/scan/classify.c. */
+enum file_kind { FILE_REGULAR, FILE_DIRECTORY, FILE_SYMLINK, FILE_EA_INODE, FILE_KINDS };
+
+enum leave_reason {
+	LEAVE_NONE,	    /* it can be moved */
+	LEAVE_NOTHING,	    /* no blocks: empty, fast symlink, device, inline data */
+	LEAVE_BLOCK_MAPPED, /* ext2/ext3 style mapping: not handled yet, left alone */
+	LEAVE_RESERVED, /* journal, resize, bad blocks, boot loader inode, other reserved inodes */
+	LEAVE_ORPHAN_FILE,
+	LEAVE_EXCLUDED, /* dropped earlier in this run: its blocks can't be read or written */
+	LEAVE_BOOT,	/* known to boot code by block number */
+	LEAVE_REASONS
+};
+
+struct snapshot_file {
+	uint32_t ino;
+	uint8_t kind; /* enum file_kind */
+	struct filemap map;
+};
+
+/* Limits for one batch. Constants or read from the disk, never from the machine (invariant I10). */
+struct snapshot_limits {
+	uint64_t journal_blocks; /* distinct metadata blocks that one transaction may hold */
+	uint64_t copy_blocks; /* blocks that one batch may copy; a single record may exceed it once
+			       */
+};
+
+struct snapshot {
+	struct geometry geo;
+	struct snapshot_file *file; /* movable files with at least one block, in inode order */
+	size_t n_file;
+	uint32_t *left_ino; /* files left alone that have blocks and a reason other than
+			       LEAVE_NOTHING, inode order */
+	uint8_t *left_why;
+	uint64_t *left_runs; /* their runs, where known, else 0 */
+	size_t n_left;
+	uint64_t count[LEAVE_REASONS]; /* inodes in use by reason; LEAVE_NONE counts the movable
+					  ones */
+	struct rangeset *free;	       /* free blocks */
+	struct rangeset *fixed; /* blocks that can't move: metadata, reserved and pinned inodes,
+				   xattr blocks */
+	struct rangeset *avoid; /* free blocks that a failed write showed to be bad: never a target;
+				   may be empty */
+	struct snapshot_limits limits;
+};
+
+void snapshot_free(struct snapshot *s); /* NULL is fine */
+const struct snapshot_file *snapshot_find(const struct snapshot *s,
+					  uint32_t ino); /* O(log n); NULL: none */
+
+/* Text form, stable, for planner tests and --dump; parse accepts what dump prints. Format:
+ * src/model/snapshot.c. */
+int snapshot_dump(const struct snapshot *s, FILE *to);
+int snapshot_parse(const char *text, struct snapshot **out, struct error *err);
+
+/*
+ * Ideal number of runs of a file of `blocks` blocks: the least k such that the k longest gaps
+ * between fixed ranges hold it. Built once per snapshot; ideal_runs is O(log gaps). This is the
+ * formula that `-c -v` prints.
+ */
+struct ideal;
+int ideal_new(const struct snapshot *s, struct ideal **out, struct error *err);
+uint64_t ideal_runs(const struct ideal *id, uint64_t blocks); /* >= 1 */
+uint64_t ideal_longest_gap(const struct ideal *id);
+void ideal_free(struct ideal *id);
+
+/* Fragmentation figures of a state; the same code for before, predicted and after. */
+struct summary {
+	uint64_t files, frag_files;   /* movable files; those with more runs than ideal */
+	uint64_t dirs, frag_dirs;     /* the directories among them */
+	uint64_t runs, ideal_runs;    /* sums; runs - ideal_runs are the excess runs */
+	uint64_t blocks, frag_blocks; /* data blocks; those of fragmented files */
+	uint64_t tree_blocks;
+	uint64_t free_blocks, free_runs, longest_free;
+};
+
+struct state {
+	const struct snapshot *snap; /* not owned */
+	struct filemap **map;	     /* per file: NULL = as in the snapshot; owned */
+	struct rangeset *free;	     /* owned; without `avoid` */
+};
+
+int state_new(const struct snapshot *s, struct state **out, struct error *err);
+void state_free(struct state *st); /* NULL is fine */
+const struct filemap *state_map(const struct state *st, size_t file_index);
+/* Replaces the mapping of a file; takes over the arrays of *map on success. */
+int state_set_map(struct state *st, size_t file_index, struct filemap *map, struct error *err);
+int state_summary(const struct state *st, const struct ideal *id, struct summary *out);
+
+#endif

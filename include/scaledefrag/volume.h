@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * volume: opening an ext4 file system safely. Every reason to refuse stands in src/volume/guard.c.
+ *
+ *   volume_open()   path -> locks -> (e2fsck -p) -> one descriptor, exclusive, held to the end ->
+ * raw superblock checked -> guard -> libext2fs on top volume_close()
+ *
+ * Nothing is written by this module, except by the `e2fsck -p` child that `preen` asks for.
+ * Errors: ERROR_FSCK (unclean, errors, orphans, log not empty), ERROR_OPERATION (in use: names the
+ * holder), ERROR_USAGE (not ext4, not supported: names the feature; a missing path; a directory).
+ * Each text ends with the next command where there is one. Thread rule: volume_fs() is for one
+ * thread, except that group descriptors may be read by many while nobody writes.
+ */
+#ifndef SCALEDEFRAG_VOLUME_H
+#define SCALEDEFRAG_VOLUME_H
+
+#include "scaledefrag/device.h"
+#include "scaledefrag/geometry.h"
+
+struct struct_ext2_filsys; /* <ext2fs/ext2fs.h>, visible in volume/, scan/ and commit/ alone */
+
+struct volume_options {
+	const char *path;   /* DEVICE, IMAGE, or IMAGE?offset=N (N in bytes) */
+	bool read_only;	    /* -n, -c: opened read-only; locks shared where possible */
+	bool preen;	    /* -p: run `e2fsck -p` first; exit 0 and 1 go on, else ERROR_FSCK */
+	unsigned partition; /* --partition N, 1-based; 0: none */
+	const char *sys_root, *proc_root; /* NULL: "/sys", "/proc"; tests use fake trees */
+	const char *e2fsck;		  /* NULL: "e2fsck" from PATH plus /sbin and /usr/sbin */
+	/* Tests: puts a device in front of the real one. NULL: none. */
+	int (*wrap)(void *ctx, struct device *inner, struct device **out, struct error *err);
+	void *wrap_ctx;
+};
+
+struct volume;
+
+int volume_open(const struct volume_options *o, struct volume **out, struct error *err);
+void volume_close(struct volume *v); /* NULL is fine; releases locks last */
+
+const char *volume_name(const struct volume *v); /* the path as the user gave it */
+const char *
+volume_what(const struct volume *v); /* one phrase: "ext4, 4 KiB blocks, 2.0 GiB, 71 % used" */
+struct device *volume_device(struct volume *v);
+const struct geometry *volume_geometry(const struct volume *v);
+struct struct_ext2_filsys *volume_fs(struct volume *v); /* read-only handle through volume_device */
+/* Opens another libext2fs handle whose io_manager sits on `dev` (say, an overlay): see channel.c.
+ * The caller ends it with ext2fs_free after clearing EXT2_FLAG_DIRTY, never ext2fs_close. */
+int volume_fs_on(struct volume *v, struct device *dev, struct struct_ext2_filsys **out,
+		 struct error *err);
+
+#endif
