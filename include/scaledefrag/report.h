@@ -38,6 +38,7 @@ struct report_file { /* a file that stays fragmented, was left alone, or was dro
 	uint32_t ino;
 	char *path; /* NULL: not asked for or not found; malloc'ed */
 	uint64_t runs, ideal_runs, blocks;
+	uint64_t block;  /* dropped files: the first block (pblk) that failed */
 	const char *why; /* static text */
 };
 
@@ -48,7 +49,8 @@ struct report_score {
 };
 
 struct report {
-	const char *name, *what; /* volume_name, volume_what */
+	const char *name; /* volume_name */
+	char what[160];   /* volume_what */
 	uint32_t block_size;
 	enum report_outcome outcome;
 	int exit_code;

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* engine: the pipeline. See engine.h; the order of things is in engine_run() and run_batches(). */
+#include "scaledefrag/engine.h"
+#include "engine_run.h"
+#include "scaledefrag/move.h"
+#include "scaledefrag/scan.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+void run_phase(struct run *run, enum report_phase phase)
+{
+	double t = now();
+
+	run->r->seconds[run->phase] += t - run->phase_start;
+	run->phase = phase;
+	run->phase_start = t;
+}
+
+static void tell(struct run *run, uint64_t done, uint64_t total)
+{
+	if (run->o->progress)
+		run->o->progress(run->o->observer_ctx, run->phase, done, total,
+				 run->r->bytes_moved);
+}
+
+static void scan_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	tell(ctx, done, total);
+}
+
+static void move_progress(void *ctx, uint64_t bytes)
+{
+	struct run *run = ctx;
+
+	run->bytes_so_far += bytes;
+	tell(run, run->bytes_so_far, run->bytes_to_move);
+}
+
+static bool stop_wanted(const struct run *run)
+{
+	return run->o->stop && *run->o->stop;
+}
+
+static int open_all(struct run *run, struct error *err)
+{
+	const struct commit_options co = {
+		.queue_depth = run->o->queue_depth,
+		.memory = run->memory / 4,
+		.clock = run->o->clock,
+		.clock_ctx = run->o->clock_ctx,
+	};
+
+	if (volume_open(&run->o->volume, &run->v, err))
+		return -1;
+	run->block_size = volume_geometry(run->v)->block_size;
+	figures_volume(run);
+	return commit_open(run->v, &co, &run->c, err);
+}
+
+/* scan -> plan -> verify: the read-only half of a round. */
+static int make_plan(struct run *run, struct error *err)
+{
+	uint64_t batch = run->o->batch_bytes ? run->o->batch_bytes : ENGINE_BATCH_DEFAULT;
+	struct scan_options so = {
+		.threads = run->o->threads,
+		.queue_depth = run->o->queue_depth,
+		.limits = { .journal_blocks = commit_capacity(run->c),
+			    .copy_blocks = batch / run->block_size },
+		.exclude = run->bad_ino,
+		.n_exclude = run->n_bad_ino,
+		.avoid = run->bad_block,
+		.n_avoid = run->n_bad_block,
+		.progress = scan_progress,
+		.ctx = run,
+		.stop = run->o->stop,
+	};
+
+	if (so.limits.copy_blocks == 0)
+		so.limits.copy_blocks = 1;
+	run_drop_plan(run);
+	run_phase(run, PHASE_SCAN);
+	if (scan_volume(run->v, &so, &run->s, err) || ideal_new(run->s, &run->ideal, err) ||
+	    state_new(run->s, &run->st, err))
+		return -1;
+	if (!run->rounds++)
+		figures_before(run);
+	run_phase(run, PHASE_PLAN);
+	tell(run, 0, 1);
+	if (run->o->given_plan)
+		run->p = run->o->given_plan;
+	else if (planner_make(run->s, &run->o->plan, &run->made, err))
+		return -1;
+	else
+		run->p = run->made;
+	run_phase(run, PHASE_VERIFY);
+	tell(run, 0, 1);
+	if (!run->o->skip_verify && planner_verify(run->s, run->p, err))
+		return -1;
+	return 0;
+}
+
+/* One batch: guard -> (B) -> move -> commit. *go_on false: a stop, or files dropped. */
+static int run_batch(struct run *run, size_t b, bool *go_on, struct error *err)
+{
+	const struct plan_batch *batch = &run->p->batch[b];
+	const struct move_options mo = {
+		.threads = run->o->threads,
+		.queue_depth = run->o->queue_depth,
+		.memory = run->memory / 2,
+		.block_size = run->block_size,
+		.verify = run->o->verify || volume_device(run->v)->fuse,
+		.stop = run->o->stop,
+		.progress = move_progress,
+		.ctx = run,
+	};
+	struct move_dropped *dropped = calloc(batch->n_file + 1, sizeof *dropped);
+	bool *skip = calloc(batch->n_file + 1, sizeof *skip);
+	struct move_result res = { 0 };
+	int rc = -1;
+
+	*go_on = false;
+	if (!dropped || !skip) {
+		error_nomem(err, "the files of a batch");
+		goto out;
+	}
+	run_phase(run, PHASE_GUARD);
+	if (!run->o->skip_guard && commit_guard(run->c, run->p, b, run->st, err))
+		goto out;
+	run_phase(run, PHASE_COMMIT);
+	if (commit_begin(run->c, err))
+		goto out;
+	run_phase(run, PHASE_MOVE);
+	if (move_batch(volume_device(run->v), run->p, b, &mo, dropped, &res, err))
+		goto out;
+	run->r->data_reads += res.reads;
+	run->r->data_writes += res.writes;
+	if (res.stopped) { /* abandoned: only free blocks were written */
+		run->stopped = true;
+		rc = 0;
+		goto out;
+	}
+	if (run_note_dropped(run, b, dropped, skip, err))
+		goto out;
+	run_phase(run, PHASE_COMMIT);
+	tell(run, run->bytes_so_far, run->bytes_to_move);
+	if (commit_batch(run->c, run->p, b, skip, run->st, err) ||
+	    plan_apply(run->p, b, skip, run->st, err) || run_note_touched(run, b, skip, err))
+		goto out;
+	run->r->bytes_moved += res.bytes;
+	*go_on = !res.n_dropped;
+	rc = 0;
+out:
+	free(dropped);
+	free(skip);
+	return rc;
+}
+
+/*
+ * Carries out the plan. A batch in which files were dropped (bad sectors) is committed without
+ * them; as later batches may build on what those would have freed, the rest is planned anew.
+ */
+static int run_batches(struct run *run, bool *again, struct error *err)
+{
+	*again = false;
+	for (size_t b = 0; b < run->p->n_batch; b++) {
+		bool go_on;
+
+		if (stop_wanted(run)) {
+			run->stopped = true;
+			return 0;
+		}
+		if (run_batch(run, b, &go_on, err))
+			return -1;
+		if (!go_on) {
+			*again = !run->stopped && !run->o->given_plan;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+static int run_rounds(struct run *run, struct error *err)
+{
+	bool again;
+
+	do {
+		if (make_plan(run, err))
+			return -1;
+		if (run->rounds == 1) {
+			figures_plan(run);
+			if (run->o->ready)
+				run->o->ready(run->o->observer_ctx, run->r, run->s, run->p);
+			if (run->o->dry_run || run->o->report_only)
+				return 0;
+		}
+		run->bytes_to_move = run->bytes_so_far + plan_copy_blocks(run->p) * run->block_size;
+		if (run_batches(run, &again, err))
+			return -1;
+		if (again && volume_refresh(run->v, err))
+			return -1;
+	} while (again);
+	return 0;
+}
+
+/* "After" figures come from the disk: what was touched is read again and compared with what should
+ * be there. */
+static int rescan(struct run *run, struct error *err)
+{
+	run_phase(run, PHASE_RESCAN);
+	tell(run, 0, 1);
+	if (run->n_touched == 0)
+		return 0;
+	if (volume_refresh(run->v, err))
+		return -1;
+	if (run_reread(run, err))
+		return -1;
+	run->r->has_after = true;
+	return 0;
+}
+
+static enum report_outcome outcome_of(const struct run *run)
+{
+	if (run->o->report_only)
+		return OUTCOME_REPORTED;
+	if (run->o->dry_run)
+		return OUTCOME_PLANNED;
+	if (run->stopped)
+		return OUTCOME_STOPPED;
+	if (run->r->n_dropped)
+		return OUTCOME_DROPPED;
+	return run->n_touched ? OUTCOME_DONE : OUTCOME_NOTHING;
+}
+
+static int exit_code_of(enum report_outcome outcome)
+{
+	switch (outcome) {
+	case OUTCOME_STOPPED:
+		return ERROR_STOPPED;
+	case OUTCOME_DROPPED:
+	case OUTCOME_FAILED:
+		return ERROR_OPERATION;
+	default:
+		return 0;
+	}
+}
+
+int engine_run(const struct engine_options *o, struct report *r, struct error *err)
+{
+	struct run run = { .o = o, .r = r, .phase = PHASE_OPEN, .phase_start = now() };
+	double start = run.phase_start;
+	struct error end = ERROR_INIT;
+	int rc;
+
+	memset(r, 0, sizeof *r);
+	run.memory = o->memory ? o->memory : ENGINE_MEMORY_DEFAULT;
+	figures_options(&run);
+	rc = open_all(&run, err) || run_rounds(&run, err) ? -1 : 0;
+	/* The session ends in any case: needs_recovery is cleared unless a write or flush failed
+	 * (I12). */
+	run_phase(&run, PHASE_COMMIT);
+	if (run.c && commit_end(run.c, &end) && !rc) {
+		*err = end;
+		rc = -1;
+	}
+	if (!rc && !o->report_only && !o->dry_run)
+		rc = rescan(&run, err);
+	run_phase(&run, PHASE_OPEN);
+	r->outcome = rc ? OUTCOME_FAILED : outcome_of(&run);
+	if (figures_end(&run) && !rc) {
+		rc = error_nomem(err, "the report");
+		r->outcome = OUTCOME_FAILED;
+	}
+	r->exit_code = rc ? (int)err->kind : exit_code_of(r->outcome);
+	if (rc && err->kind == ERROR_STOPPED)
+		r->outcome = OUTCOME_STOPPED;
+	run_release(&run);
+	r->seconds_total = now() - start;
+	return rc;
+}

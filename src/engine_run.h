@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * engine_run: what engine.c (the order of things), touched.c (what a run changed and what it
+ * dropped) and figures.c (the report's numbers) share: one run's state. Private to src/.
+ */
+#ifndef SCALEDEFRAG_ENGINE_RUN_H
+#define SCALEDEFRAG_ENGINE_RUN_H
+
+#include "scaledefrag/commit.h"
+#include "scaledefrag/engine.h"
+#include "scaledefrag/move.h"
+
+struct run {
+	const struct engine_options *o;
+	struct report *r;
+	uint64_t memory;     /* bytes */
+	uint32_t block_size; /* bytes */
+	struct volume *v;
+	struct commit *c;
+	struct snapshot *s; /* of this round */
+	struct ideal *ideal;
+	struct state *st; /* follows the disk, batch by batch */
+	struct plan *made;
+	const struct plan *p; /* made, or given by a test */
+	unsigned rounds;
+	bool stopped;
+	enum report_phase phase;
+	double phase_start;
+	uint64_t bytes_so_far, bytes_to_move;
+	/* Files and blocks that failed in this run, sorted; the files are planned around from the
+	 * next round on. */
+	uint32_t *bad_ino;
+	size_t n_bad_ino;
+	struct range *bad_block;
+	size_t n_bad_block;
+	/* Inodes whose mapping changed in this run, sorted, unique. */
+	uint32_t *touched;
+	size_t n_touched, cap_touched;
+};
+
+void run_phase(struct run *run, enum report_phase phase);
+void run_drop_plan(struct run *run); /* snapshot, state, plan of the last round */
+void run_release(struct run *run);
+
+/* Files dropped by the mover: remembered, listed in the report, and marked in skip[]. */
+int run_note_dropped(struct run *run, size_t batch, const struct move_dropped *dropped, bool *skip,
+		     struct error *err);
+/* Files whose mapping the batch changed. */
+int run_note_touched(struct run *run, size_t batch, const bool *skip, struct error *err);
+/* Reads the touched files and the free space anew and fails if they are not what the state says. */
+int run_reread(struct run *run, struct error *err);
+
+void figures_options(struct run *run);
+void figures_volume(struct run *run);
+void figures_before(struct run *run);
+void figures_plan(struct run *run);
+int figures_end(struct run *run); /* -1: no memory */
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* touched: what a run has changed, what it had to drop, and reading it again at the end. */
+#include "engine_run.h"
+#include "scaledefrag/scan.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void run_drop_plan(struct run *run)
+{
+	plan_free(run->made);
+	state_free(run->st);
+	ideal_free(run->ideal);
+	snapshot_free(run->s);
+	run->made = NULL;
+	run->p = NULL;
+	run->st = NULL;
+	run->ideal = NULL;
+	run->s = NULL;
+}
+
+void run_release(struct run *run)
+{
+	run_drop_plan(run);
+	commit_close(run->c);
+	volume_close(run->v);
+	free(run->bad_ino);
+	free(run->bad_block);
+	free(run->touched);
+}
+
+static int cmp_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int cmp_range(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static int add_bad_ino(struct run *run, uint32_t ino)
+{
+	uint32_t *v = realloc(run->bad_ino, (run->n_bad_ino + 1) * sizeof *v);
+
+	if (!v)
+		return -1;
+	run->bad_ino = v;
+	v[run->n_bad_ino++] = ino;
+	qsort(v, run->n_bad_ino, sizeof *v, cmp_u32);
+	return 0;
+}
+
+static int add_bad_blocks(struct run *run, uint64_t start, uint64_t len)
+{
+	struct range *v;
+	size_t k = 0;
+
+	v = realloc(run->bad_block, (run->n_bad_block + 1) * sizeof *v);
+	if (!v)
+		return -1;
+	run->bad_block = v;
+	v[run->n_bad_block++] = (struct range){ start, len };
+	qsort(v, run->n_bad_block, sizeof *v, cmp_range);
+	for (size_t i = 1; i < run->n_bad_block; i++) { /* two files may have hit the same sector */
+		uint64_t end = v[i].start + v[i].len;
+
+		if (v[i].start <= v[k].start + v[k].len) {
+			if (end > v[k].start + v[k].len)
+				v[k].len = end - v[k].start;
+		} else {
+			v[++k] = v[i];
+		}
+	}
+	run->n_bad_block = k + 1;
+	return 0;
+}
+
+static const char *drop_text(enum move_drop why)
+{
+	switch (why) {
+	case MOVE_SOURCE_FAILED:
+		return "its data can't be read";
+	case MOVE_TARGET_FAILED:
+		return "the free blocks it was to move to can't be written";
+	case MOVE_VERIFY_FAILED:
+		return "its copy did not read back equal";
+	default:
+		return "dropped";
+	}
+}
+
+static int list_dropped(struct run *run, uint32_t ino, const struct move_dropped *d)
+{
+	struct report_file *v;
+	const struct snapshot_file *f = snapshot_find(run->s, ino);
+
+	v = realloc(run->r->dropped, (run->r->n_dropped + 1) * sizeof *v);
+	if (!v)
+		return -1;
+	run->r->dropped = v;
+	v[run->r->n_dropped++] = (struct report_file){
+		.ino = ino,
+		.runs = f ? filemap_runs(f->map.ext, f->map.n_ext) : 0,
+		.blocks = f ? filemap_blocks(f->map.ext, f->map.n_ext) : 0,
+		.block = d->block,
+		.why = drop_text(d->why),
+	};
+	return 0;
+}
+
+int run_note_dropped(struct run *run, size_t batch, const struct move_dropped *dropped, bool *skip,
+		     struct error *err)
+{
+	const struct plan_batch *b = &run->p->batch[batch];
+
+	for (uint64_t i = 0; i < b->n_file; i++) {
+		const struct move_dropped *d = &dropped[i];
+		uint32_t ino = run->p->file[b->first_file + i].ino;
+
+		skip[i] = d->why != MOVE_KEPT;
+		if (!skip[i])
+			continue;
+		if (add_bad_ino(run, ino) || list_dropped(run, ino, d))
+			return error_nomem(err, "the list of dropped files");
+		if (d->why != MOVE_SOURCE_FAILED && d->bad_len &&
+		    add_bad_blocks(run, d->bad_target, d->bad_len))
+			return error_nomem(err, "the list of bad blocks");
+	}
+	return 0;
+}
+
+int run_note_touched(struct run *run, size_t batch, const bool *skip, struct error *err)
+{
+	const struct plan_batch *b = &run->p->batch[batch];
+
+	if (run->n_touched + b->n_file > run->cap_touched) {
+		size_t cap = 2 * run->cap_touched + b->n_file;
+		uint32_t *v = realloc(run->touched, cap * sizeof *v);
+
+		if (!v)
+			return error_nomem(err, "the list of touched files");
+		run->touched = v;
+		run->cap_touched = cap;
+	}
+	for (uint64_t i = 0; i < b->n_file; i++)
+		if (!skip[i])
+			run->touched[run->n_touched++] = run->p->file[b->first_file + i].ino;
+	return 0;
+}
+
+static size_t sort_unique(uint32_t *v, size_t n)
+{
+	size_t k = 0;
+
+	qsort(v, n, sizeof *v, cmp_u32);
+	for (size_t i = 0; i < n; i++)
+		if (i == 0 || v[i] != v[i - 1])
+			v[k++] = v[i];
+	return k;
+}
+
+static bool same_map(const struct filemap *a, const struct filemap *b)
+{
+	if (a->n_ext != b->n_ext || a->depth != b->depth)
+		return false;
+	for (size_t i = 0; i < a->n_ext; i++)
+		if (a->ext[i].lblk != b->ext[i].lblk || a->ext[i].pblk != b->ext[i].pblk ||
+		    a->ext[i].len != b->ext[i].len || a->ext[i].unwritten != b->ext[i].unwritten)
+			return false;
+	for (uint32_t l = 0; l < a->depth; l++) {
+		if (a->n_node[l] != b->n_node[l])
+			return false;
+		for (size_t i = 0; i < a->n_node[l]; i++)
+			if (a->node[l][i].pblk != b->node[l][i].pblk ||
+			    a->node[l][i].count != b->node[l][i].count)
+				return false;
+	}
+	return true;
+}
+
+static int check_free(struct run *run, struct error *err)
+{
+	struct rangeset *now = NULL;
+	struct range a, b;
+	uint64_t at = 0;
+
+	if (scan_free(run->v, run->o->threads, &now, err))
+		return -1;
+	while (rangeset_next(now, at, &a)) {
+		/* `avoid` is no target, so it is missing from the state's free space. */
+		if (rangeset_count(run->s->avoid) == 0 && (!rangeset_next(run->st->free, at, &b) ||
+							   a.start != b.start || a.len != b.len)) {
+			rangeset_free(now);
+			return error_set(err, ERROR_OPERATION,
+					 "%s: free space at block %llu is not what was committed; "
+					 "run: e2fsck -fn %s",
+					 volume_name(run->v), (unsigned long long)a.start,
+					 volume_name(run->v));
+		}
+		at = a.start + a.len;
+	}
+	rangeset_free(now);
+	return 0;
+}
+
+int run_reread(struct run *run, struct error *err)
+{
+	struct filemap *maps;
+	size_t n = sort_unique(run->touched, run->n_touched);
+	int rc = -1;
+
+	run->n_touched = n;
+	maps = calloc(n, sizeof *maps);
+	if (!maps)
+		return error_nomem(err, "the files to read again");
+	if (scan_files(run->v, run->touched, n, run->o->queue_depth, maps, err))
+		goto out;
+	for (size_t i = 0; i < n; i++) {
+		const struct snapshot_file *f = snapshot_find(run->s, run->touched[i]);
+
+		/* A file dropped in a later round is no longer in the snapshot as movable. */
+		if (!f)
+			continue;
+		size_t index = (size_t)(f - run->s->file);
+
+		if (!same_map(&maps[i], state_map(run->st, index))) {
+			error_set(err, ERROR_OPERATION,
+				  "%s: inode %u is not mapped as it was committed; run: e2fsck -fn "
+				  "%s",
+				  volume_name(run->v), run->touched[i], volume_name(run->v));
+			goto out;
+		}
+		if (state_set_map(run->st, index, &maps[i], err))
+			goto out;
+	}
+	rc = check_free(run, err);
+out:
+	for (size_t i = 0; i < n; i++)
+		filemap_release(&maps[i]);
+	free(maps);
+	return rc;
+}
