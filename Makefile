@@ -61,7 +61,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@sed -n 's/^#   //p' Makefile
 
-$(BIN): $(filter $(BUILD)/src/%.o,$(OBJ:$(BUILD)/src/%.o=$(BUILD)/src/%.o))
+$(BIN): $(OBJ)
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -86,6 +86,24 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/support.a $$(call linked,$$*)
 	@mkdir -p $(@D)
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(BUILD)/support.a $(call linked,$*) $(LIBS) -lcmocka
+
+# Installs what is missing on a Debian 12; does nothing where all is present.
+.PHONY: deps
+deps:
+	$(Q)scripts/install-deps
+
+.PHONY: demo
+demo: deps ## install what is missing, build, defragment a bundled image, show before and after
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)scripts/demo $(BIN)
+
+.PHONY: install
+install: all ## install the program and its man page (DESTDIR, PREFIX)
+	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/sbin/scaledefrag-offline
+	install -D -m 644 man/scaledefrag-offline.8 $(DESTDIR)$(PREFIX)/share/man/man8/scaledefrag-offline.8
+
+# check, check-unit, check-crash, check-fault, check-e2e, crash-night, bench
+-include tests/tests.mk
 
 .PHONY: clean
 clean: ## remove build folders
