@@ -78,6 +78,9 @@ uint64_t filemap_blocks(const struct extent *ext, size_t n); /* data blocks, unw
 size_t filemap_nodes(const struct filemap *map);	     /* tree blocks in all */
 /* Tree blocks of a minimal tree for n records (not counting the root). */
 uint64_t filemap_min_nodes(uint64_t n_records, uint32_t block_size);
+/* NULL if records and tree blocks are well-formed, else a static text that says what is wrong.
+ * Physical bounds are the caller's. */
+const char *filemap_check(const struct filemap *map, uint32_t block_size);
 
 /*
  * Applies `moves` (n > 0, in logical order, disjoint, each exactly backed by records of `in`: same

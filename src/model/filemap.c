@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* filemap: the container and its figures. What a move does to it is in tree.c, bytes in node.c. */
+#include "scaledefrag/filemap.h"
+#include "scaledefrag/geometry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *copy_array(const void *from, size_t n, size_t size)
+{
+	void *to = malloc(n * size);
+
+	if (to)
+		memcpy(to, from, n * size);
+	return to;
+}
+
+int filemap_copy(const struct filemap *in, struct filemap *out, struct error *err)
+{
+	struct filemap m = { .n_ext = in->n_ext, .depth = in->depth };
+
+	if (in->n_ext) {
+		m.ext = copy_array(in->ext, in->n_ext, sizeof(*m.ext));
+		if (!m.ext)
+			goto nomem;
+	}
+	for (uint32_t l = 0; l < in->depth; l++) {
+		if (!in->n_node[l])
+			continue;
+		m.node[l] = copy_array(in->node[l], in->n_node[l], sizeof(*m.node[l]));
+		if (!m.node[l])
+			goto nomem;
+		m.n_node[l] = in->n_node[l];
+	}
+	*out = m;
+	return 0;
+nomem:
+	filemap_release(&m);
+	return error_nomem(err, "copying a file's mapping");
+}
+
+void filemap_release(struct filemap *map)
+{
+	free(map->ext);
+	for (uint32_t l = 0; l < EXTENT_MAX_DEPTH; l++)
+		free(map->node[l]);
+	memset(map, 0, sizeof(*map));
+}
+
+void filemap_delta_release(struct filemap_delta *d)
+{
+	free(d->freed);
+	free(d->taken);
+	free(d->kept);
+	memset(d, 0, sizeof(*d));
+}
+
+size_t filemap_runs(const struct extent *ext, size_t n)
+{
+	size_t runs = n ? 1 : 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (ext[i].pblk != ext[i - 1].pblk + ext[i - 1].len)
+			runs++;
+	return runs;
+}
+
+uint64_t filemap_blocks(const struct extent *ext, size_t n)
+{
+	uint64_t blocks = 0;
+
+	for (size_t i = 0; i < n; i++)
+		blocks += ext[i].len;
+	return blocks;
+}
+
+size_t filemap_nodes(const struct filemap *map)
+{
+	size_t nodes = 0;
+
+	for (uint32_t l = 0; l < map->depth; l++)
+		nodes += map->n_node[l];
+	return nodes;
+}
+
+uint64_t filemap_min_nodes(uint64_t n_records, uint32_t block_size)
+{
+	uint64_t per = geometry_node_records(block_size), nodes = 0;
+
+	for (uint64_t n = n_records; n > EXTENT_ROOT_RECORDS;) {
+		n = n / per + (n % per != 0);
+		nodes += n;
+	}
+	return nodes;
+}
+
+static const char *check_records(const struct filemap *map)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < map->n_ext; i++) {
+		const struct extent *e = &map->ext[i];
+
+		if (!e->len || e->len > (e->unwritten ? EXTENT_MAX_UNWRITTEN : EXTENT_MAX_INIT))
+			return "a record's length is out of range";
+		if (e->lblk < end)
+			return "records overlap or are out of order";
+		end = (uint64_t)e->lblk + e->len;
+		if (end > (uint64_t)UINT32_MAX + 1 || e->pblk > UINT64_MAX - e->len)
+			return "a record ends beyond the last possible block";
+	}
+	return NULL;
+}
+
+const char *filemap_check(const struct filemap *map, uint32_t block_size)
+{
+	uint32_t per = geometry_node_records(block_size);
+	size_t items = map->n_ext;
+
+	if (map->depth > EXTENT_MAX_DEPTH)
+		return "the tree is too deep";
+	for (uint32_t l = 0; l < map->depth; l++) {
+		size_t sum = 0;
+
+		for (size_t i = 0; i < map->n_node[l]; i++) {
+			if (!map->node[l][i].count || map->node[l][i].count > per)
+				return "a tree block's count is out of range";
+			sum += map->node[l][i].count;
+		}
+		if (sum != items)
+			return "tree blocks don't add up";
+		items = map->n_node[l];
+	}
+	if (items > EXTENT_ROOT_RECORDS || (map->depth && !items))
+		return "the root's count is out of range";
+	return check_records(map);
+}
