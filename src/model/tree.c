@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tree: what a move does to a file's records and to the tree blocks that hold them (filemap_move).
+ *
+ * From the leaves up, each level is handled alike. A "span" is a stretch of nodes of that level
+ * that the moves touch; between spans nodes stay as they are. Within a span the items (records, or
+ * child nodes) are packed anew into as few nodes as hold them. Where that changes what a parent
+ * holds, the parent belongs to a span of the next level. What is left over at the top goes to the
+ * root, under further levels if it doesn't fit there.
+ *
+ * Items of index nodes are child nodes, written as records of length 0: first lblk, and the child's
+ * block. So one piece of code packs and compares both.
+ *
+ * Cost: O(records + nodes + moves), and sorting the lists of the delta.
+ */
+#include "scaledefrag/filemap.h"
+#include "scaledefrag/geometry.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODE_SAME = 0, NODE_KEPT = 1, NODE_TAKEN = 2 };
+
+/* Nodes [first, first + n_old) of a level become n_new nodes. */
+struct span {
+	size_t first, n_old, n_new;
+	size_t n_items; /* that the new nodes hold */
+	bool above;	/* what the parent holds changes */
+};
+
+struct build {
+	const struct filemap *in;
+	const struct move *move;
+	size_t n_move;
+	uint32_t per;	    /* items a node holds */
+	struct filemap out; /* being made */
+	struct span *span;  /* of the present level */
+	size_t n_span;
+	uint64_t *spare; /* node blocks given up, oldest first */
+	size_t n_spare, next_spare;
+	const uint64_t *take;
+	size_t n_take, taken; /* taken may exceed n_take: that's how many are needed */
+};
+
+static uint64_t lblk_end(const struct extent *e)
+{
+	return (uint64_t)e->lblk + e->len;
+}
+
+static uint32_t max_len(bool unwritten)
+{
+	return unwritten ? EXTENT_MAX_UNWRITTEN : EXTENT_MAX_INIT;
+}
+
+static size_t nodes_for(size_t items, uint32_t per)
+{
+	return items / per + (items % per != 0);
+}
+
+/* Appends a piece; fills up the record before it first, where they adjoin and that isn't below
+ * `floor`. The piece is no longer than a record, so that one record is added at most. */
+static void emit(struct filemap *m, size_t floor, struct extent piece)
+{
+	if (m->n_ext > floor) {
+		struct extent *last = &m->ext[m->n_ext - 1];
+		uint32_t room = max_len(last->unwritten) - last->len;
+		uint32_t n = piece.len < room ? piece.len : room;
+
+		if (last->unwritten == piece.unwritten && lblk_end(last) == piece.lblk &&
+		    last->pblk + last->len == piece.pblk) {
+			last->len = (last->len + n) & 0x7fffffffu;
+			piece.lblk += n;
+			piece.pblk += n;
+			piece.len = (piece.len - n) & 0x7fffffffu;
+		}
+	}
+	if (piece.len)
+		m->ext[m->n_ext++] = piece;
+}
+
+/* Appends one old record, with what the moves from *at on do to it. */
+static void emit_moved(struct build *b, const struct extent *e, size_t floor, size_t *at)
+{
+	uint64_t pos = e->lblk, end = lblk_end(e);
+
+	while (pos < end) {
+		const struct move *m = *at < b->n_move ? &b->move[*at] : NULL;
+		uint64_t stop = end, pblk = e->pblk + (pos - e->lblk);
+
+		if (m && m->lblk <= pos) {
+			pblk = m->to + (pos - m->lblk);
+			if ((uint64_t)m->lblk + m->len < end)
+				stop = (uint64_t)m->lblk + m->len;
+			if ((uint64_t)m->lblk + m->len == stop)
+				(*at)++;
+		} else if (m && m->lblk < end) {
+			stop = m->lblk;
+		}
+		emit(&b->out, floor,
+		     (struct extent){ .pblk = pblk,
+				      .lblk = (uint32_t)pos,
+				      .len = (uint32_t)(stop - pos) & 0x7fffffffu,
+				      .unwritten = e->unwritten });
+		pos = stop;
+	}
+}
+
+/* Are the blocks of this move mapped as it says? `first` is the record that holds its first block;
+ * gives the one that holds its last. */
+static int check_move(const struct filemap *in, const struct move *m, size_t first, size_t *last,
+		      struct error *err)
+{
+	uint64_t pos = m->lblk, end = pos + m->len;
+
+	for (size_t i = first; i < in->n_ext && pos < end; i++) {
+		const struct extent *e = &in->ext[i];
+
+		if (e->lblk > pos || e->unwritten != (m->unwritten != 0) ||
+		    e->pblk + (pos - e->lblk) != m->from + (pos - m->lblk))
+			break;
+		*last = i;
+		pos = lblk_end(e);
+	}
+	if (pos < end)
+		return error_set(
+			err, ERROR_OPERATION,
+			"move of file block %llu: block %llu is not what the file has there",
+			(unsigned long long)m->lblk,
+			(unsigned long long)(m->from + (pos - m->lblk)));
+	return 0;
+}
+
+/* Will the record before `first` be one with the start of move `m`? `prev`: the move before, or
+ * NULL. */
+static bool joins_before(const struct filemap *in, const struct move *m, const struct move *prev,
+			 size_t first)
+{
+	const struct extent *e;
+	uint64_t end;
+
+	if (!first || in->ext[first].lblk != m->lblk)
+		return false;
+	e = &in->ext[first - 1];
+	end = e->pblk + e->len;
+	if (prev && (uint64_t)prev->lblk + prev->len == m->lblk)
+		end = prev->to + prev->len;
+	else if (e->len == max_len(e->unwritten))
+		return false;
+	return lblk_end(e) == m->lblk && e->unwritten == (m->unwritten != 0) && end == m->to;
+}
+
+/* Will the record behind `last`, which no move touches, be one with the end of move `m`? */
+static bool joins_behind(const struct filemap *in, const struct move *m, size_t last)
+{
+	uint64_t end = (uint64_t)m->lblk + m->len;
+	const struct extent *e = &in->ext[last];
+
+	return last + 1 < in->n_ext && lblk_end(e) == end && e[1].lblk == end &&
+	       e[1].unwritten == (m->unwritten != 0) && e[1].pblk == m->to + m->len;
+}
+
+/* Adds nodes [first, last] to the spans, as part of the last one if they overlap. */
+static void add_span(struct build *b, size_t first, size_t last)
+{
+	struct span *s = b->n_span ? &b->span[b->n_span - 1] : NULL;
+
+	if (s && first < s->first + s->n_old) {
+		if (last >= s->first + s->n_old)
+			s->n_old = last - s->first + 1;
+		return;
+	}
+	b->span[b->n_span++] = (struct span){ .first = first, .n_old = last - first + 1 };
+}
+
+/* Checks the moves and finds the leaves that they touch. At depth 0 there is one "leaf": the root.
+ */
+static int find_spans(struct build *b, struct error *err)
+{
+	const struct filemap *in = b->in;
+	size_t rec = 0, leaf = 0, leaf_end = in->depth ? in->node[0][0].count : in->n_ext;
+	uint64_t done = 0;
+
+	for (size_t i = 0; i < b->n_move; i++) {
+		const struct move *m = &b->move[i], *prev = i ? m - 1 : NULL;
+		size_t last = 0, a, z;
+
+		if (!m->len || m->lblk < done || m->to > UINT64_MAX - m->len ||
+		    m->from > UINT64_MAX - m->len)
+			return error_set(err, ERROR_OPERATION,
+					 "move of file block %llu: empty, out of order or too long",
+					 (unsigned long long)m->lblk);
+		done = (uint64_t)m->lblk + m->len;
+		while (rec < in->n_ext && lblk_end(&in->ext[rec]) <= m->lblk)
+			rec++;
+		if (check_move(in, m, rec, &last, err))
+			return -1;
+		a = rec - joins_before(in, m, prev, rec);
+		z = last + joins_behind(in, m, last);
+		rec = last;
+		/* An earlier move may have gone beyond `a` already; its span then holds it. */
+		while (leaf_end <= a)
+			leaf_end += in->node[0][++leaf].count;
+		a = leaf;
+		while (leaf_end <= z)
+			leaf_end += in->node[0][++leaf].count;
+		add_span(b, a, leaf);
+	}
+	return 0;
+}
+
+/* Makes the new records, and counts those of each span. */
+static int make_records(struct build *b, struct error *err)
+{
+	const struct filemap *in = b->in;
+	size_t leaves = in->depth ? in->n_node[0] : 1, rec = 0, at = 0, s = 0;
+
+	/* Each end of a move splits one record at most. */
+	b->out.ext = malloc((in->n_ext + 2 * b->n_move) * sizeof(*b->out.ext));
+	if (!b->out.ext)
+		return error_nomem(err, "moving a file's mapping");
+	for (size_t i = 0, floor = 0; i < leaves; i++) {
+		size_t n = in->depth ? in->node[0][i].count : in->n_ext;
+		struct span *sp = s < b->n_span && b->span[s].first <= i ? &b->span[s] : NULL;
+
+		if (sp && sp->first == i)
+			floor = b->out.n_ext;
+		for (size_t end = rec + n; rec < end; rec++) {
+			if (sp)
+				emit_moved(b, &in->ext[rec], floor, &at);
+			else
+				b->out.ext[b->out.n_ext++] = in->ext[rec];
+		}
+		if (sp && i + 1 == sp->first + sp->n_old) {
+			sp->n_items = b->out.n_ext - floor;
+			s++;
+		}
+	}
+	assert(at == b->n_move);
+	return 0;
+}
+
+/* A block for a new node: given up earlier in this call, or the caller's. */
+static struct tree_node new_node(struct build *b, uint32_t count)
+{
+	struct tree_node t = { .count = count, .changed = NODE_KEPT };
+
+	if (b->next_spare < b->n_spare) {
+		t.pblk = b->spare[b->next_spare++];
+		return t;
+	}
+	t.changed = NODE_TAKEN;
+	if (b->taken < b->n_take)
+		t.pblk = b->take[b->taken];
+	b->taken++;
+	return t;
+}
+
+/* Makes the new nodes of one span: `old` are its old nodes, old_item/new_item its items. */
+static void repack_span(struct build *b, struct span *s, const struct tree_node *old,
+			const struct extent *old_item, const struct extent *new_item,
+			struct tree_node *out)
+{
+	size_t left = s->n_items;
+
+	s->above = s->n_new != s->n_old;
+	for (size_t i = 0; i < s->n_new; i++) {
+		uint32_t n = left < b->per ? (uint32_t)left : b->per;
+
+		if (i >= s->n_old) {
+			out[i] = new_node(b, n);
+		} else {
+			out[i] = (struct tree_node){ .pblk = old[i].pblk, .count = n };
+			if (n != old[i].count || memcmp(old_item, new_item, n * sizeof(*new_item)))
+				out[i].changed = NODE_KEPT;
+			if (old_item->lblk != new_item->lblk)
+				s->above = true;
+			old_item += old[i].count;
+		}
+		new_item += n;
+		left -= n;
+	}
+}
+
+/* The new nodes of a level: packed anew in the spans, the old ones between them. */
+static int repack_level(struct build *b, uint32_t level, const struct extent *old_item,
+			const struct extent *new_item, struct error *err)
+{
+	const struct tree_node *old = b->in->node[level];
+	size_t n_old = b->in->n_node[level], n_new = n_old, o = 0;
+	struct tree_node *to;
+
+	for (struct span *s = b->span; s < b->span + b->n_span; s++) {
+		s->n_new = nodes_for(s->n_items, b->per);
+		n_new = n_new - s->n_old + s->n_new;
+		for (size_t i = s->n_new; i < s->n_old; i++)
+			b->spare[b->n_spare++] = old[s->first + i].pblk;
+	}
+	to = malloc(n_new * sizeof(*to));
+	if (!to)
+		return error_nomem(err, "moving a file's mapping");
+	b->out.node[level] = to;
+	b->out.n_node[level] = n_new;
+	b->out.depth = level + 1;
+	for (struct span *s = b->span; o < n_old;) {
+		if (s < b->span + b->n_span && s->first == o) {
+			repack_span(b, s, old + o, old_item, new_item, to);
+			for (size_t end = o + s->n_old; o < end; o++)
+				old_item += old[o].count;
+			new_item += s->n_items;
+			to += s->n_new;
+			s++;
+		} else {
+			*to = old[o];
+			to++->changed = NODE_SAME;
+			old_item += old[o].count;
+			new_item += old[o++].count;
+		}
+	}
+	return 0;
+}
+
+/* The nodes of a level as items of the level above. In place: `item` are the level's own items. */
+static void raise_items(const struct tree_node *node, size_t n, const struct extent *item,
+			struct extent *to)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint32_t lblk = item->lblk;
+
+		item += node[i].count;
+		to[i] = (struct extent){ .pblk = node[i].pblk, .lblk = lblk };
+	}
+}
+
+/* Turns the spans of a level into those of the level above; they can only become fewer. */
+static void raise_spans(struct build *b, uint32_t level)
+{
+	const struct tree_node *parent = b->in->node[level + 1];
+	size_t n = b->n_span, p = 0, end = parent[0].count;
+
+	b->n_span = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct span s = b->span[i], *up;
+		size_t first;
+
+		if (!s.above)
+			continue;
+		while (end <= s.first)
+			end += parent[++p].count;
+		first = p;
+		while (end < s.first + s.n_old)
+			end += parent[++p].count;
+		add_span(b, first, p);
+		up = &b->span[b->n_span - 1];
+		up->n_items += s.n_new - s.n_old; /* may wrap; the old counts follow */
+	}
+	for (struct span *s = b->span; s < b->span + b->n_span; s++)
+		for (size_t i = 0; i < s->n_old; i++)
+			s->n_items += parent[s->first + i].count;
+}
+
+/* Puts levels of new nodes on top until the root can hold what is left. */
+static int grow(struct build *b, size_t items, struct error *err)
+{
+	struct filemap *m = &b->out;
+
+	while (items > EXTENT_ROOT_RECORDS) {
+		size_t n = nodes_for(items, b->per);
+
+		if (m->depth == EXTENT_MAX_DEPTH)
+			return error_set(err, ERROR_OPERATION,
+					 "the extent tree would get deeper than %u levels",
+					 EXTENT_MAX_DEPTH);
+		m->node[m->depth] = malloc(n * sizeof(struct tree_node));
+		if (!m->node[m->depth])
+			return error_nomem(err, "growing an extent tree");
+		for (size_t i = 0; i < n; i++, items -= b->per)
+			m->node[m->depth][i] =
+				new_node(b, items < b->per ? (uint32_t)items : b->per);
+		m->n_node[m->depth++] = n;
+		items = n;
+	}
+	return 0;
+}
+
+static int make_tree(struct build *b, struct error *err)
+{
+	const struct filemap *in = b->in;
+	size_t leaves = in->depth ? in->n_node[0] : 0, n_new = 0;
+	const struct extent *old_item = in->ext, *new_item = b->out.ext;
+	struct extent *old_up = NULL, *new_up = NULL;
+	int rc = -1;
+
+	if (!in->depth)
+		return grow(b, b->out.n_ext, err);
+	/* No level has more nodes than there are leaves. */
+	old_up = malloc(leaves * sizeof(*old_up));
+	for (uint32_t l = 0; l < in->depth; l++) {
+		if (repack_level(b, l, old_item, new_item, err))
+			goto out;
+		n_new = b->out.n_node[l];
+		if (!new_up)
+			new_up = malloc(n_new * sizeof(*new_up));
+		if (!old_up || !new_up) {
+			error_nomem(err, "moving a file's mapping");
+			goto out;
+		}
+		raise_items(in->node[l], in->n_node[l], old_item, old_up);
+		raise_items(b->out.node[l], n_new, new_item, new_up);
+		old_item = old_up;
+		new_item = new_up;
+		if (l + 1 < in->depth)
+			raise_spans(b, l);
+	}
+	rc = grow(b, n_new, err);
+out:
+	free(old_up);
+	free(new_up);
+	return rc;
+}
+
+/* Merges all records and, if that needs fewer nodes, makes a new tree from the old nodes' blocks.
+ */
+static int minimise(struct build *b, uint32_t block_size, struct error *err)
+{
+	struct filemap all = { 0 };
+	size_t n = b->out.n_ext;
+
+	all.ext = malloc(n * sizeof(*all.ext));
+	if (!all.ext)
+		return error_nomem(err, "merging a file's mapping");
+	for (size_t i = 0; i < n; i++)
+		emit(&all, 0, b->out.ext[i]);
+	if (filemap_min_nodes(all.n_ext, block_size) >= filemap_nodes(&b->out)) {
+		filemap_release(&all);
+		return 0;
+	}
+	filemap_release(&b->out);
+	b->out = all;
+	b->n_spare = b->next_spare = b->taken = 0;
+	for (uint32_t l = 0; l < b->in->depth; l++)
+		for (size_t i = 0; i < b->in->n_node[l]; i++)
+			b->spare[b->n_spare++] = b->in->node[l][i].pblk;
+	return grow(b, b->out.n_ext, err);
+}
+
+static int compare_blocks(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* A list of n blocks: NULL if there are none. */
+static int copy_blocks(const uint64_t *from, size_t n, uint64_t **to, struct error *err)
+{
+	if (!n)
+		return 0;
+	*to = malloc(n * sizeof(**to));
+	if (!*to)
+		return error_nomem(err, "listing tree blocks");
+	memcpy(*to, from, n * sizeof(**to));
+	return 0;
+}
+
+/* Lists what happened to node blocks, and turns the marks into plain flags. */
+static int make_delta(struct build *b, struct filemap_delta *d, struct error *err)
+{
+	uint64_t *kept = malloc((filemap_nodes(&b->out) + 1) * sizeof(*kept));
+
+	if (!kept)
+		return error_nomem(err, "listing tree blocks");
+	for (uint32_t l = 0; l < b->out.depth; l++) {
+		for (size_t i = 0; i < b->out.n_node[l]; i++) {
+			struct tree_node *t = &b->out.node[l][i];
+
+			if (t->changed == NODE_KEPT)
+				kept[d->n_kept++] = t->pblk;
+			t->changed = t->changed != NODE_SAME;
+		}
+	}
+	qsort(kept, d->n_kept, sizeof(*kept), compare_blocks);
+	d->kept = kept;
+	d->n_taken = b->taken;
+	d->n_freed = b->n_spare - b->next_spare;
+	if (copy_blocks(b->take, d->n_taken, &d->taken, err) ||
+	    copy_blocks(b->spare + b->next_spare, d->n_freed, &d->freed, err))
+		return -1;
+	if (d->n_freed)
+		qsort(d->freed, d->n_freed, sizeof(*d->freed), compare_blocks);
+	return 0;
+}
+
+/* Gives memory back: a file moved to one run has one record where it had thousands. */
+static void trim(struct filemap *m)
+{
+	struct extent *e = realloc(m->ext, m->n_ext * sizeof(*e));
+
+	if (e)
+		m->ext = e;
+}
+
+int filemap_move(const struct filemap *in, const struct move *moves, size_t n, uint32_t block_size,
+		 bool minimal, const uint64_t *take, size_t n_take, size_t *need,
+		 struct filemap *out, struct filemap_delta *delta, struct error *err)
+{
+	struct build b = { .in = in,
+			   .move = moves,
+			   .n_move = n,
+			   .per = geometry_node_records(block_size),
+			   .take = take,
+			   .n_take = n_take };
+	struct filemap_delta d = { 0 };
+	const char *wrong = filemap_check(in, block_size);
+	int rc = -1;
+
+	assert(n && b.per > 1);
+	if (wrong || !in->n_ext)
+		return error_set(err, ERROR_OPERATION, "a mapping to be moved is damaged: %s",
+				 wrong ? wrong : "it is empty");
+	b.span = malloc(n * sizeof(*b.span));
+	b.spare = malloc((filemap_nodes(in) + 1) * sizeof(*b.spare));
+	if (!b.span || !b.spare) {
+		error_nomem(err, "moving a file's mapping");
+		goto out;
+	}
+	if (find_spans(&b, err) || make_records(&b, err) || make_tree(&b, err))
+		goto out;
+	if (minimal && minimise(&b, block_size, err))
+		goto out;
+	if (b.taken > n_take) {
+		if (need)
+			*need = b.taken;
+		error_set(err, ERROR_USAGE, "a move needs %zu new tree blocks, %zu are given",
+			  b.taken, n_take);
+		goto out;
+	}
+	if (make_delta(&b, &d, err))
+		goto out;
+	trim(&b.out);
+	*out = b.out;
+	*delta = d;
+	memset(&b.out, 0, sizeof(b.out));
+	memset(&d, 0, sizeof(d));
+	rc = 0;
+out:
+	filemap_release(&b.out);
+	filemap_delta_release(&d);
+	free(b.span);
+	free(b.spare);
+	return rc;
+}
