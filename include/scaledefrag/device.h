@@ -6,8 +6,8 @@
  * disk can stand in front of the real one (tests/support). Units: bytes, always; offsets are
  * relative to the start of the file system (a partition's or ?offset= start is added inside).
  *
- *   device_open_file()                      the real one: file or block device, O_DIRECT or
- * buffered device_read / device_write / flush      synchronous, any alignment of buffer and length
+ *   device_open_file()                      the real one: file or block device
+ *   device_read(), _write(), _flush()       synchronous, any alignment of the buffer
  *   device_queue_open() ... submit, wait    asynchronous, many requests in flight
  *   device_close()
  *
@@ -97,21 +97,25 @@ struct device_queue {
  * device_close). `base` is the byte offset of the file system in it, `size` the bytes from there to
  * use (0: up to the end). `block_size` (bytes) is what requests will be multiples of: direct I/O is
  * chosen only when the file's direct I/O alignment (statx STATX_DIOALIGN, else BLKSSZGET, else
- * 4096) divides both `base` and `block_size`; else everything is buffered. FORMAT.md section 4.
+ * 4096) divides both `base` and `block_size`; else everything is buffered. On failure `fd` stays
+ * the caller's.
  */
 int device_open_file(int fd, uint64_t base, uint64_t size, uint32_t block_size, bool read_only,
 		     struct device **out, struct error *err);
 void device_close(struct device *dev); /* NULL is fine */
 
 /* Wrappers that count and check (bounds, read_only, dead). 0, or -1 with "cannot read N bytes at
- * byte X (block ...)" and kind ERROR_OPERATION; err->sys holds the errno. */
+ * byte X (512-byte sector Y)" and kind ERROR_OPERATION; err->sys holds the errno. */
 int device_read(struct device *dev, void *buf, uint64_t offset, size_t len, struct error *err);
 int device_write(struct device *dev, const void *buf, uint64_t offset, size_t len,
 		 struct error *err);
 int device_flush(struct device *dev, struct error *err);
 
+/* The queue may be shorter than asked (q->depth >= 1) when the kernel has no more to give. */
 int device_queue_open(struct device *dev, unsigned depth, struct device_queue **out,
 		      struct error *err);
+/* Fails only before anything is in flight. A request that the device refuses (EIO, ENOSPC) comes
+ * back from wait with its result set. */
 int device_queue_submit(struct device_queue *q, struct device_request **reqs, size_t n,
 			struct error *err);
 int device_queue_wait(struct device_queue *q, size_t min, size_t max, struct device_request **done,
@@ -120,8 +124,9 @@ size_t device_queue_room(const struct device_queue *q); /* requests that fit now
 void device_queue_close(struct device_queue *q);	/* NULL is fine */
 
 /*
- * Runs a whole list of independent requests through a queue of `depth`; stops at the first failed
- * one (err set; kind ERROR_OPERATION) after all in flight have come back. Used for metadata.
+ * Runs a whole list of independent requests through a queue of `depth` (one by one where a device
+ * has no queue); stops at the first failed one (err set; kind ERROR_OPERATION) after all in flight
+ * have come back. Used for metadata.
  */
 int device_run(struct device *dev, unsigned depth, struct device_request *reqs, size_t n,
 	       struct error *err);

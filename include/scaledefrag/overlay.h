@@ -23,7 +23,7 @@ void overlay_free(struct overlay *ov);		   /* NULL is fine */
 struct device *overlay_device(struct overlay *ov); /* owned by the overlay; never device_close it */
 
 /* Reads the blocks (sorted, unique) that are not cached yet, adjoining ones as one request, `depth`
- * in flight. */
+ * in flight. A hint: blocks past the end of the device are passed over. */
 int overlay_prefetch(struct overlay *ov, const uint64_t *blocks, size_t n, unsigned depth,
 		     struct error *err);
 
@@ -32,7 +32,8 @@ uint64_t overlay_updates(const struct overlay *ov); /* writes merged since overl
 /* The first dirty block >= `from`, in block order; false at the end. `data` stays the overlay's. */
 bool overlay_dirty_next(const struct overlay *ov, uint64_t from, uint64_t *block,
 			const void **data);
-/* Makes one block clean and uncached: it was freed in this transaction (FORMAT.md 2.8). */
+/* Makes one block clean and uncached: it was freed in this transaction (a freed
+ * block must not be journaled: replay would write it over its next owner). */
 void overlay_forget(struct overlay *ov, uint64_t block);
 /* Drops everything, dirty or not. */
 void overlay_reset(struct overlay *ov);
