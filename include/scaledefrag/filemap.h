@@ -89,11 +89,14 @@ const char *filemap_check(const struct filemap *map, uint32_t block_size);
  *  - Records that end up adjoining logically and physically in the same state are merged (up to the
  * length limit) in the part that the moves touch.
  *  - Leaves outside that part stay; in it, node blocks are kept in place from the front; surplus
- * ones are freed; missing ones are taken from `take` in order.
+ * ones serve where nodes are missing, else they are freed; what is still missing is taken from
+ * `take` in order. A node whose bytes stay the same is not rewritten.
  *  - With `minimal`, all records are merged and, if fewer node blocks suffice, the tree is rebuilt
  * with the least number of them (kept blocks first). If n_take is too small: returns -1 with
  * err->kind ERROR_USAGE and *need set to the number wanted; no other failure uses that kind. `out`
- * and `delta` belong to the caller on success.
+ * and `delta` belong to the caller on success. delta->taken is in the order of `take`, freed and
+ * kept are sorted. `changed` in `out` speaks of this call alone.
+ * A move may cross records that adjoin logically and physically in one state. O(records + nodes).
  */
 int filemap_move(const struct filemap *in, const struct move *moves, size_t n, uint32_t block_size,
 		 bool minimal, const uint64_t *take, size_t n_take, size_t *need,
@@ -102,7 +105,7 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 /*
  * Bytes of a node (without the checksum tail) and of the inode's 60-byte i_block root. Pure;
  * little-endian. filemap_encode_node: `index` is the node's place in node[level]; buf has
- * block_size bytes and is filled.
+ * block_size bytes and is filled. O(nodes): it finds its first record by adding up.
  */
 void filemap_encode_node(const struct filemap *map, uint32_t level, size_t index,
 			 uint32_t block_size, uint8_t *buf);
@@ -111,8 +114,10 @@ void filemap_encode_root(const struct filemap *map, uint8_t root[60]);
 /*
  * Decodes one node (or root: size 60, max 4) from disk bytes, checking everything: magic, entries
  * <= max <= what fits, depth == `depth`, order, no overlap, lengths, lblk range [lo, hi) and
- * physical bounds [first, end). depth 0 fills ext (size for 5460 entries suffices: block_size/12),
- * else child blocks and their first lblk. Returns NULL or a static text that says what is wrong.
+ * physical bounds [first, end). A node (not a root) must have entries and its first one must start
+ * at `lo`, the lblk in its parent's entry, as kernel and e2fsck demand. depth 0 fills ext (size for
+ * 5460 entries suffices: block_size/12), else child blocks and their first lblk. Returns NULL or a
+ * static text that says what is wrong.
  */
 struct tree_child {
 	uint64_t pblk;
