@@ -48,7 +48,8 @@ struct plan {
 int plan_new(struct plan **out, struct error *err);
 void plan_free(struct plan *p); /* NULL is fine */
 uint64_t plan_copy_blocks(const struct plan *p);
-/* Appends; used by the planner and the parser. plan_add_file takes delta by copy. */
+/* Appends; used by the planner and the parser. plan_add_file takes moves and delta by copy and adds
+ * to the batch's copy_blocks; journal_blocks is for the caller to set. */
 int plan_begin_batch(struct plan *p, struct error *err);
 int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *moves, size_t n_moves,
 		  const struct filemap_delta *delta, struct error *err);
@@ -59,7 +60,8 @@ int plan_parse(const char *text, struct plan **out, struct error *err);
 /*
  * Applies batch `index` to the state: mappings by filemap_move, data and tree blocks taken from and
  * given back to `free`. `skip` (may be NULL): per file of the batch (0..n_file-1), true = it was
- * dropped and nothing of it happens. ERROR_OPERATION if the batch does not fit the state.
+ * dropped and nothing of it happens. ERROR_OPERATION if the batch does not fit the state; the state
+ * may then be half changed: drop it.
  */
 int plan_apply(const struct plan *p, size_t index, const bool *skip, struct state *st,
 	       struct error *err);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* plan: the container, and its batches applied to a state. Its text form is in plan_text.c. */
+#include "scaledefrag/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int plan_new(struct plan **out, struct error *err)
+{
+	struct plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return error_nomem(err, "starting a plan");
+	*out = p;
+	return 0;
+}
+
+void plan_free(struct plan *p)
+{
+	if (!p)
+		return;
+	free(p->batch);
+	free(p->file);
+	free(p->move);
+	free(p->node);
+	free(p);
+}
+
+uint64_t plan_copy_blocks(const struct plan *p)
+{
+	uint64_t blocks = 0;
+
+	for (size_t i = 0; i < p->n_batch; i++)
+		blocks += p->batch[i].copy_blocks;
+	return blocks;
+}
+
+/* Makes room for n more elements of `size` bytes. */
+static int reserve(void *array, size_t used, size_t n, size_t *cap, size_t size, struct error *err)
+{
+	size_t want = *cap ? *cap : 16;
+	void *old, *now;
+
+	if (n <= *cap - used)
+		return 0;
+	while (want - used < n)
+		want *= 2;
+	memcpy(&old, array, sizeof(old));
+	now = realloc(old, want * size);
+	if (!now)
+		return error_nomem(err, "growing a plan");
+	memcpy(array, &now, sizeof(now));
+	*cap = want;
+	return 0;
+}
+
+int plan_begin_batch(struct plan *p, struct error *err)
+{
+	if (reserve(&p->batch, p->n_batch, 1, &p->cap_batch, sizeof(*p->batch), err))
+		return -1;
+	p->batch[p->n_batch++] = (struct plan_batch){ .first_file = p->n_file };
+	return 0;
+}
+
+static void add_nodes(struct plan *p, const uint64_t *node, size_t n, uint64_t *first,
+		      uint64_t *count)
+{
+	*first = p->n_node;
+	*count = n;
+	if (n)
+		memcpy(p->node + p->n_node, node, n * sizeof(*node));
+	p->n_node += n;
+}
+
+int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *moves, size_t n_moves,
+		  const struct filemap_delta *delta, struct error *err)
+{
+	size_t nodes = delta->n_freed + delta->n_taken + delta->n_kept;
+	struct plan_file f = { .ino = ino, .last = last };
+	struct plan_batch *b;
+
+	if (!p->n_batch)
+		return error_set(err, ERROR_OPERATION, "plan: a file before the first batch");
+	if (reserve(&p->file, p->n_file, 1, &p->cap_file, sizeof(*p->file), err) ||
+	    reserve(&p->move, p->n_move, n_moves, &p->cap_move, sizeof(*p->move), err) ||
+	    reserve(&p->node, p->n_node, nodes, &p->cap_node, sizeof(*p->node), err))
+		return -1;
+	b = &p->batch[p->n_batch - 1];
+	f.first_move = p->n_move;
+	f.n_move = n_moves;
+	for (size_t i = 0; i < n_moves; i++) {
+		p->move[p->n_move++] = moves[i];
+		b->copy_blocks += moves[i].unwritten ? 0 : moves[i].len;
+	}
+	add_nodes(p, delta->freed, delta->n_freed, &f.first_freed, &f.n_freed);
+	add_nodes(p, delta->taken, delta->n_taken, &f.first_taken, &f.n_taken);
+	add_nodes(p, delta->kept, delta->n_kept, &f.first_kept, &f.n_kept);
+	p->file[p->n_file++] = f;
+	b->n_file++;
+	return 0;
+}
