@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * main: options -> signals -> engine -> report -> exit code. The only place that prints errors.
+ *
+ * Standard output has the report (text or JSON) and nothing else; errors and the progress bar go to
+ * standard error. Exit codes are those of fsck(8), see enum error_kind; never 1.
+ */
+#include "options.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Set by signals, read by the engine. */
+static volatile sig_atomic_t stop;
+
+struct session {
+	const struct options *o;
+	struct progress *progress;
+	FILE *json; /* --json=FILE */
+};
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
+static void catch_signals(void)
+{
+	static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART }, old;
+
+	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
+		if (sigaction(caught[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup */
+			sigaction(caught[i], &sa, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/*
+ * Descriptors 0, 1 and 2 must never become the file system's. A closed one is replaced by
+ * something that can't be written, so that a closed standard output still shows as an error.
+ */
+static int reserve_descriptors(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
+			return -1;
+	return 0;
+}
+
+static void get_clock(void *ctx, uint64_t *seconds, uint32_t *nsec)
+{
+	const struct options *o = ctx;
+	struct timespec t;
+
+	if (o->has_epoch) {
+		*seconds = o->epoch;
+		*nsec = 0;
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &t);
+	*seconds = (uint64_t)t.tv_sec;
+	*nsec = (uint32_t)t.tv_nsec;
+}
+
+/* Does text other than a dump belong on standard output? */
+static bool text_wanted(const struct options *o)
+{
+	return !o->quiet && !(o->json && !o->json_path) && !o->dump_snapshot && !o->dump_plan;
+}
+
+static void on_ready(void *ctx, const struct report *r, const struct snapshot *s,
+		     const struct plan *p)
+{
+	const struct session *ss = ctx;
+	const struct options *o = ss->o;
+
+	if (text_wanted(o))
+		report_intro(stdout, r);
+	if (o->dump_snapshot)
+		snapshot_dump(s, stdout);
+	if (o->dump_plan || (o->engine.dry_run && o->verbose && text_wanted(o)))
+		plan_dump(p, stdout);
+	fflush(stdout);
+}
+
+static void on_progress(void *ctx, enum report_phase phase, uint64_t done, uint64_t total,
+			uint64_t bytes)
+{
+	const struct session *ss = ctx;
+
+	progress_set(ss->progress, phase, done, total, bytes);
+}
+
+/*
+ * Opened before the run, so that a bad path shows before anything is written. An existing file is
+ * replaced only if it looks like a report: a slip must not cost an image.
+ */
+static int open_json(const char *path, FILE **out, struct error *err)
+{
+	struct stat st;
+	char first;
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+
+	if (fd < 0 && (errno == EINVAL || errno == ESPIPE || errno == EACCES))
+		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return error_sys(err, ERROR_USAGE, errno, "--json: cannot write %s", path);
+	if (fstat(fd, &st) == 0 &&
+	    (S_ISBLK(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size &&
+				     (pread(fd, &first, 1, 0) != 1 || first != '{')))) {
+		close(fd);
+		return error_set(err, ERROR_USAGE,
+				 "--json: %s is there and is no JSON report: not replaced", path);
+	}
+	*out = fdopen(fd, "w"); /* doesn't truncate; write_json does */
+	if (!*out) {
+		close(fd);
+		return error_nomem(err, "the JSON report");
+	}
+	return 0;
+}
+
+static int write_json(const struct session *ss, const struct report *r)
+{
+	struct stat st;
+	int rc;
+
+	if (!ss->json)
+		return report_json(stdout, r);
+	if (fstat(fileno(ss->json), &st) == 0 && S_ISREG(st.st_mode) &&
+	    ftruncate(fileno(ss->json), 0))
+		return -1;
+	rc = report_json(ss->json, r);
+	return fflush(ss->json) ? -1 : rc;
+}
+
+static void complain(const char *text)
+{
+	fprintf(stderr, "scaledefrag-offline: %s\n", text);
+}
+
+/* The report; -1 if it could not be written. */
+static int show(const struct session *ss, const struct report *r)
+{
+	const struct options *o = ss->o;
+	int rc = 0;
+
+	/* After a refusal there is nothing to report but the reason. */
+	if (text_wanted(o) && (!r->error || r->transactions))
+		report_text(stdout, r, o->verbose);
+	if (o->json)
+		rc = write_json(ss, r);
+	if (fflush(stdout) || ferror(stdout))
+		rc = -1;
+	return rc;
+}
+
+static int run(const struct options *o)
+{
+	struct session ss = { .o = o };
+	struct engine_options e = o->engine;
+	struct error err = ERROR_INIT;
+	struct report r = { 0 };
+	int code;
+
+	if (o->json_path && open_json(o->json_path, &ss.json, &err)) {
+		complain(err.text);
+		return (int)err.kind;
+	}
+	if (progress_new(o->quiet || o->no_progress ? -1 : STDERR_FILENO, o->lines_fd,
+			 e.volume.path, &ss.progress)) {
+		complain("out of memory");
+		code = ERROR_OPERATION;
+		goto out;
+	}
+	e.clock = get_clock;
+	e.clock_ctx = (void *)o;
+	e.stop = &stop;
+	e.ready = on_ready;
+	e.progress = on_progress;
+	e.observer_ctx = &ss;
+	if (engine_run(&e, &r, &err)) {
+		r.error = err.text;
+		r.exit_code = err.kind ? (int)err.kind : ERROR_OPERATION;
+	}
+	code = r.exit_code;
+	progress_free(ss.progress);
+	if (show(&ss, &r)) {
+		complain("the report could not be written");
+		code = code ? code : ERROR_OPERATION;
+	}
+	if (r.error)
+		complain(r.error);
+	report_release(&r);
+out:
+	if (ss.json)
+		fclose(ss.json);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	struct error err = ERROR_INIT;
+
+	if (reserve_descriptors())
+		return ERROR_OPERATION;
+	if (options_parse(argc, argv, &o, &err)) {
+		complain(err.text);
+		fprintf(stderr, "Try 'scaledefrag-offline --help'.\n");
+		return (int)err.kind;
+	}
+	if (o.help || o.version) {
+		if (o.help)
+			options_help(stdout);
+		else
+			printf("scaledefrag-offline " VERSION "\n");
+		return fflush(stdout) ? ERROR_OPERATION : 0;
+	}
+	catch_signals();
+	return run(&o);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "options.h"
+#include "scaledefrag/move.h"
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define THREADS_DEFAULT_MAX 16
+#define THREADS_MAX	    1024
+#define QUEUE_DEPTH_DEFAULT 128
+#define QUEUE_DEPTH_MAX	    8192
+#define BATCH_MIN	    (1u << 20) /* bytes */
+#define LIST_DEFAULT	    10
+#define LIST_MAX	    1000000000
+
+enum {
+	OPT_THREADS = 256,
+	OPT_QUEUE_DEPTH,
+	OPT_MEMORY,
+	OPT_BATCH_SIZE,
+	OPT_MODE,
+	OPT_VERIFY,
+	OPT_JSON,
+	OPT_PROGRESS,
+	OPT_LIST,
+	OPT_PARTITION,
+	OPT_DUMP_SNAPSHOT,
+	OPT_DUMP_PLAN,
+};
+
+static const struct option_def table[] = {
+	{ 'n', NULL, NULL, "dry run: show the plan, write nothing (-v: each move)" },
+	{ 'c', NULL, NULL, "report fragmentation, write nothing" },
+	{ 'p', NULL, NULL, "run e2fsck -p first" },
+	{ 'y', NULL, NULL, "accepted for e2fsck's sake; no question is ever asked" },
+	{ 'q', NULL, NULL, "print errors only" },
+	{ 'v', NULL, NULL, "print more" },
+	{ 'C', NULL, "FD", "write e2fsck's progress lines to this descriptor (0: bar only)" },
+	{ OPT_MODE, "mode", "MODE", "what to do; files: make files contiguous (default)" },
+	{ OPT_VERIFY, "verify", NULL, "read every copy back before it counts" },
+	{ OPT_PARTITION, "partition", "N", "use partition N of a whole-disk image" },
+	{ OPT_JSON, "json", "[=FILE]", "report as JSON on standard output, or to FILE" },
+	{ OPT_LIST, "list", "N", "list at most N files that stay fragmented (default 10)" },
+	{ OPT_PROGRESS, "progress", "WHEN", "progress bar: auto (on a terminal) or never" },
+	{ OPT_THREADS, "threads", "N", "threads (default: processors, at most 16)" },
+	{ OPT_QUEUE_DEPTH, "queue-depth", "N", "requests in flight (default 128)" },
+	{ OPT_MEMORY, "memory", "SIZE", "memory for buffers (default 192M)" },
+	{ OPT_BATCH_SIZE, "batch-size", "SIZE", "bytes copied per transaction (default 256M)" },
+	{ OPT_DUMP_SNAPSHOT, "dump-snapshot", NULL, "with -n or -c: print what was found" },
+	{ OPT_DUMP_PLAN, "dump-plan", NULL, "with -n or -c: print the plan" },
+	{ 'V', "version", NULL, "print the version" },
+	{ 'h', "help", NULL, "print this" },
+};
+
+#define N_OPTIONS (sizeof(table) / sizeof(table[0]))
+
+const struct option_def *options_table(size_t *n)
+{
+	*n = N_OPTIONS;
+	return table;
+}
+
+void options_help(FILE *to)
+{
+	fprintf(to, "Usage: scaledefrag-offline [OPTION]... DEVICE|IMAGE[?offset=BYTES]\n"
+		    "Makes the files of an unmounted ext4 file system contiguous.\n\n");
+	for (size_t i = 0; i < N_OPTIONS; i++) {
+		const struct option_def *d = &table[i];
+		char left[64];
+		int n = 0;
+
+		if (d->id < 256)
+			n = snprintf(left, sizeof(left), "  -%c", d->id);
+		if (d->name)
+			n += snprintf(left + n, sizeof(left) - (size_t)n, "%s--%s",
+				      n ? ", " : "      ", d->name);
+		if (d->arg)
+			snprintf(left + n, sizeof(left) - (size_t)n, "%s%s",
+				 *d->arg == '[' ? "" : " ", d->arg);
+		fprintf(to, "%-26s%s\n", left, d->help);
+	}
+	fprintf(to,
+		"\nSIZE is bytes, or a number with K, M, G or T (powers of 1024).\n"
+		"Exit code: 0 done or nothing to do, 4 run e2fsck first, 8 error, 16 usage or\n"
+		"not supported, 32 stopped (run again to go on). See scaledefrag-offline(8).\n");
+}
+
+static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+	char *end;
+	unsigned long long n;
+
+	if (!isdigit((unsigned char)*text))
+		return -1;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno || *end || n < min || n > max)
+		return -1;
+	*out = n;
+	return 0;
+}
+
+int options_size(const char *text, uint64_t *bytes)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	char *end;
+	unsigned long long n;
+	unsigned shift = 0;
+
+	if (!isdigit((unsigned char)*text))
+		return -1;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno)
+		return -1;
+	unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+	if (unit) {
+		shift = 10 * (unsigned)(unit - units + 1);
+		end++;
+		if (strcmp(end, "iB") == 0)
+			end += 2;
+	}
+	if (*end || n > UINT64_MAX >> shift)
+		return -1;
+	*bytes = n << shift;
+	return 0;
+}
+
+/* The option as the user knows it: "-n" or "--threads". */
+static const char *shown(int id, char *out, size_t size)
+{
+	out[0] = '\0';
+	for (size_t i = 0; i < N_OPTIONS; i++) {
+		if (table[i].id != id)
+			continue;
+		if (table[i].name)
+			snprintf(out, size, "--%s", table[i].name);
+		else
+			snprintf(out, size, "-%c", id);
+	}
+	return out;
+}
+
+static int set_number(int id, const char *text, uint64_t min, uint64_t max, unsigned *out,
+		      struct error *err)
+{
+	char name[32];
+	uint64_t n;
+
+	if (parse_number(text, min, max, &n))
+		return error_set(err, ERROR_USAGE, "%s: '%s' is not a number from %llu to %llu",
+				 shown(id, name, sizeof(name)), text, (unsigned long long)min,
+				 (unsigned long long)max);
+	*out = (unsigned)n;
+	return 0;
+}
+
+static int set_size(int id, const char *text, uint64_t *out, struct error *err)
+{
+	char name[32];
+
+	if (options_size(text, out) || *out == 0)
+		return error_set(err, ERROR_USAGE, "%s: '%s' is not a size (try 64M)",
+				 shown(id, name, sizeof(name)), text);
+	return 0;
+}
+
+/* The descriptor must be open now: later its number could be the file system's own. */
+static int set_lines_fd(const char *text, int *fd, struct error *err)
+{
+	unsigned n;
+
+	if (set_number('C', text, 0, 1 << 20, &n, err))
+		return -1;
+	if (n && fcntl((int)n, F_GETFD) < 0)
+		return error_sys(err, ERROR_USAGE, errno, "-C: descriptor %u", n);
+	*fd = n ? (int)n : -1;
+	return 0;
+}
+
+static int set_progress(const char *text, struct options *o, struct error *err)
+{
+	if (strcmp(text, "auto") && strcmp(text, "never"))
+		return error_set(err, ERROR_USAGE, "--progress: '%s' is neither auto nor never",
+				 text);
+	o->no_progress = text[0] == 'n';
+	return 0;
+}
+
+static int set_mode(const char *text, struct options *o, struct error *err)
+{
+	if (strcmp(text, "files"))
+		return error_set(err, ERROR_USAGE, "--mode: '%s' is no mode; there is: files",
+				 text);
+	o->engine.plan.mode = PLAN_FILES;
+	return 0;
+}
+
+static int set_option(int id, const char *arg, struct options *o, struct error *err)
+{
+	struct engine_options *e = &o->engine;
+
+	switch (id) {
+	case 'n':
+		e->dry_run = true;
+		return 0;
+	case 'c':
+		e->report_only = true;
+		return 0;
+	case 'p':
+		e->volume.preen = true;
+		return 0;
+	case 'y':
+		return 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
+	case 'v':
+		o->verbose++;
+		return 0;
+	case 'V':
+		o->version = true;
+		return 0;
+	case 'h':
+		o->help = true;
+		return 0;
+	case 'C':
+		return set_lines_fd(arg, &o->lines_fd, err);
+	case OPT_MODE:
+		return set_mode(arg, o, err);
+	case OPT_VERIFY:
+		e->verify = true;
+		return 0;
+	case OPT_JSON:
+		o->json = true;
+		o->json_path = arg;
+		return 0;
+	case OPT_PROGRESS:
+		return set_progress(arg, o, err);
+	case OPT_THREADS:
+		return set_number(id, arg, 1, THREADS_MAX, &e->threads, err);
+	case OPT_QUEUE_DEPTH:
+		return set_number(id, arg, 1, QUEUE_DEPTH_MAX, &e->queue_depth, err);
+	case OPT_LIST:
+		return set_number(id, arg, 0, LIST_MAX, &e->list, err);
+	case OPT_PARTITION:
+		return set_number(id, arg, 1, 4096, &e->volume.partition, err);
+	case OPT_MEMORY:
+		return set_size(id, arg, &e->memory, err);
+	case OPT_BATCH_SIZE:
+		return set_size(id, arg, &e->batch_bytes, err);
+	case OPT_DUMP_SNAPSHOT:
+		o->dump_snapshot = true;
+		return 0;
+	case OPT_DUMP_PLAN:
+		o->dump_plan = true;
+		return 0;
+	}
+	return error_set(err, ERROR_OPERATION, "option %d is in the table but not known", id);
+}
+
+/* getopt's two tables from ours. */
+static void getopt_tables(char *letters, struct option *longs)
+{
+	*letters++ = ':'; /* a missing argument is told apart, and nothing is printed */
+	for (size_t i = 0; i < N_OPTIONS; i++) {
+		const struct option_def *d = &table[i];
+
+		if (d->id < 256) {
+			*letters++ = (char)d->id;
+			if (d->arg)
+				*letters++ = ':';
+		}
+		if (d->name)
+			*longs++ = (struct option){ .name = d->name,
+						    .has_arg = !d->arg		? no_argument
+							       : *d->arg == '[' ? optional_argument
+										: required_argument,
+						    .val = d->id };
+	}
+	*letters = '\0';
+	*longs = (struct option){ 0 };
+}
+
+static int bad_option(int what, char **argv, struct error *err)
+{
+	char name[32];
+
+	if (what == ':')
+		return error_set(err, ERROR_USAGE, "%s needs an argument",
+				 shown(optopt, name, sizeof(name)));
+	if (optopt && *shown(optopt, name, sizeof(name)))
+		return error_set(err, ERROR_USAGE, "%s takes no argument", name);
+	if (optopt)
+		return error_set(err, ERROR_USAGE, "unknown option -%c", optopt);
+	return error_set(err, ERROR_USAGE, "unknown option %s", argv[optind - 1]);
+}
+
+static int check_memory(const struct engine_options *e, struct error *err)
+{
+	unsigned threads = e->threads < e->queue_depth ? e->threads : e->queue_depth;
+	uint64_t need = 2 * move_memory_floor(threads, 65536); /* the engine gives half to copies */
+
+	if (e->memory < need)
+		return error_set(err, ERROR_USAGE,
+				 "--memory: %u threads need at least %lluM; give more, or fewer "
+				 "--threads",
+				 threads, (unsigned long long)((need + (1 << 20) - 1) >> 20));
+	return 0;
+}
+
+static int check(const struct options *o, struct error *err)
+{
+	const struct engine_options *e = &o->engine;
+
+	if (e->dry_run && e->report_only)
+		return error_set(err, ERROR_USAGE, "-n and -c don't go together");
+	if (e->volume.preen && (e->dry_run || e->report_only))
+		return error_set(err, ERROR_USAGE, "-p writes, -n and -c don't: give one of them");
+	if (o->quiet && o->verbose)
+		return error_set(err, ERROR_USAGE, "-q and -v don't go together");
+	if ((o->dump_snapshot || o->dump_plan) && !e->dry_run && !e->report_only)
+		return error_set(err, ERROR_USAGE, "--dump-snapshot and --dump-plan need -n or -c");
+	if ((o->dump_snapshot || o->dump_plan) && o->json && !o->json_path)
+		return error_set(err, ERROR_USAGE,
+				 "a dump and --json can't both go to standard output");
+	if (e->batch_bytes < BATCH_MIN)
+		return error_set(err, ERROR_USAGE, "--batch-size: at least 1M");
+	return check_memory(e, err);
+}
+
+static int read_epoch(struct options *o, struct error *err)
+{
+	const char *text = getenv("SOURCE_DATE_EPOCH");
+
+	if (!text || !*text)
+		return 0;
+	if (parse_number(text, 0, UINT32_MAX, &o->epoch))
+		return error_set(err, ERROR_USAGE,
+				 "SOURCE_DATE_EPOCH: '%s' is not a number of seconds", text);
+	o->has_epoch = true;
+	return 0;
+}
+
+static void set_defaults(struct options *o)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	*o = (struct options){ .lines_fd = -1 };
+	cpus = cpus < 1 ? 1 : cpus > THREADS_DEFAULT_MAX ? THREADS_DEFAULT_MAX : cpus;
+	o->engine.threads = (unsigned)cpus;
+	o->engine.queue_depth = QUEUE_DEPTH_DEFAULT;
+	o->engine.memory = ENGINE_MEMORY_DEFAULT;
+	o->engine.batch_bytes = ENGINE_BATCH_DEFAULT;
+	o->engine.list = LIST_DEFAULT;
+	o->engine.plan.mode = PLAN_FILES;
+}
+
+int options_parse(int argc, char **argv, struct options *out, struct error *err)
+{
+	char letters[2 * N_OPTIONS + 2];
+	struct option longs[N_OPTIONS + 1];
+	struct options o;
+	int c;
+
+	set_defaults(&o);
+	getopt_tables(letters, longs);
+	optind = 0; /* GNU: start anew */
+	while ((c = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		if (c == '?' || c == ':')
+			return bad_option(c, argv, err);
+		if (set_option(c, optarg, &o, err))
+			return -1;
+	}
+	if (o.help || o.version) {
+		*out = o;
+		return 0;
+	}
+	if (optind == argc)
+		return error_set(err, ERROR_USAGE, "no device or image given");
+	if (optind + 1 < argc)
+		return error_set(err, ERROR_USAGE,
+				 "one device or image at a time: '%s' is too much",
+				 argv[optind + 1]);
+	if (check(&o, err) || read_epoch(&o, err))
+		return -1;
+	o.engine.volume.path = argv[optind];
+	o.engine.volume.read_only = o.engine.dry_run || o.engine.report_only;
+	o.engine.names = o.engine.list && (!o.quiet || o.json);
+	*out = o;
+	return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * options: argv and environment -> struct options. One table is the source of parsing, of --help,
+ * and of the check that the man page names every option (tests/unit/test_options.c).
+ */
+#ifndef SCALEDEFRAG_OPTIONS_H
+#define SCALEDEFRAG_OPTIONS_H
+
+#include "scaledefrag/engine.h"
+
+#define VERSION "0.1.0"
+
+struct option_def {
+	int id;		  /* the letter, or a value above 255 where there is none */
+	const char *name; /* long name without dashes, or NULL */
+	const char *arg;  /* "N", or "[=FILE]" where it may be left out; NULL: takes none */
+	const char *help;
+};
+
+struct options {
+	struct engine_options engine; /* without clock, stop and observer */
+	bool help, version;	      /* then nothing else is checked */
+	bool quiet, no_progress;
+	int verbose;
+	int lines_fd; /* -C; -1: none */
+	bool json;
+	const char *json_path; /* NULL: standard output */
+	bool dump_snapshot, dump_plan;
+	bool has_epoch; /* SOURCE_DATE_EPOCH */
+	uint64_t epoch; /* seconds */
+};
+
+const struct option_def *options_table(size_t *n);
+/* Kind ERROR_USAGE, one line. Strings in `out` point into argv. Not reentrant (getopt). */
+int options_parse(int argc, char **argv, struct options *out, struct error *err);
+void options_help(FILE *to);
+/* "64M", "64MiB", "1g", "4096": bytes; -1 if it is none or too large. */
+int options_size(const char *text, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * json: the report for programs: one document, "schema": 1. Keys are stable within a schema; new
+ * ones may come. Counts and bytes are integers, seconds are reals. Names are escaped as in text.
+ */
+#include "names.h"
+#include <jansson.h>
+#include <stdlib.h>
+
+/* NULL stands for JSON's null. */
+static json_t *escaped(const char *text)
+{
+	char *safe;
+	json_t *out;
+
+	if (!text)
+		return json_null();
+	safe = report_escape(text);
+	out = safe ? json_string(safe) : NULL;
+	free(safe);
+	return out;
+}
+
+static json_t *integer(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
+static json_t *summary(const struct summary *s, const struct report_score *score)
+{
+	json_t *o = json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "files",
+		(json_int_t)s->files, "fragmented_files", (json_int_t)s->frag_files, "directories",
+		(json_int_t)s->dirs, "fragmented_directories", (json_int_t)s->frag_dirs, "runs",
+		(json_int_t)s->runs, "ideal_runs", (json_int_t)s->ideal_runs, "excess_runs",
+		(json_int_t)(s->runs - s->ideal_runs), "blocks", (json_int_t)s->blocks,
+		"fragmented_blocks", (json_int_t)s->frag_blocks, "tree_blocks",
+		(json_int_t)s->tree_blocks, "free_blocks", (json_int_t)s->free_blocks, "free_runs",
+		(json_int_t)s->free_runs, "longest_free_run", (json_int_t)s->longest_free);
+
+	if (score && score->verdict)
+		json_object_set_new(o, "e4defrag",
+				    json_pack("{s:I, s:s}", "score", (json_int_t)score->now,
+					      "verdict", score->verdict));
+	return o;
+}
+
+static json_t *files(const struct report_file *f, size_t n, bool dropped)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++, f++) {
+		json_t *o = json_pack("{s:I, s:o, s:I, s:I, s:s}", "inode", (json_int_t)f->ino,
+				      "path", escaped(f->path), "runs", (json_int_t)f->runs,
+				      "blocks", (json_int_t)f->blocks, "why", f->why);
+
+		if (dropped)
+			json_object_set_new(o, "failed_block", integer(f->block));
+		else
+			json_object_set_new(o, "ideal_runs", integer(f->ideal_runs));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static json_t *left_alone(const struct report *r)
+{
+	json_t *o = json_object();
+
+	for (int i = LEAVE_NONE + 1; i < LEAVE_REASONS; i++)
+		json_object_set_new(o, name_left((enum leave_reason)i), integer(r->left[i]));
+	return o;
+}
+
+static json_t *times(const struct report *r)
+{
+	json_t *o = json_object();
+
+	for (int i = 0; i < PHASES; i++)
+		json_object_set_new(o, name_phase((enum report_phase)i), json_real(r->seconds[i]));
+	json_object_set_new(o, "total", json_real(r->seconds_total));
+	return o;
+}
+
+static json_t *work(const struct report *r)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "bytes_moved",
+			 (json_int_t)r->bytes_moved, "data_reads", (json_int_t)r->data_reads,
+			 "data_writes", (json_int_t)r->data_writes, "transactions",
+			 (json_int_t)r->transactions, "metadata_updates", (json_int_t)r->updates,
+			 "blocks_journaled", (json_int_t)r->blocks_logged, "metadata_writes",
+			 (json_int_t)r->meta_writes, "flushes", (json_int_t)r->flushes);
+}
+
+static json_t *document(const struct report *r)
+{
+	json_t *o = json_object();
+
+	/* A NULL value (no memory) makes json_object_set_new fail and the key missing: counted. */
+	int bad = 0;
+#define SET(key, value) bad |= json_object_set_new(o, key, value)
+	SET("schema", json_integer(1));
+	SET("name", escaped(r->name));
+	SET("what", escaped(r->what));
+	SET("outcome", json_string(name_outcome(r->outcome)));
+	SET("exit_code", json_integer(r->exit_code));
+	SET("error", escaped(r->error));
+	SET("mode", r->mode ? json_string(r->mode) : json_null());
+	SET("block_size", json_integer(r->block_size));
+	SET("direct_io", json_boolean(r->direct));
+	SET("threads", json_integer(r->threads));
+	SET("queue_depth", json_integer(r->queue_depth));
+	SET("before", summary(&r->before, &r->score_before));
+	SET("plan", json_pack("{s:I, s:I, s:I, s:f}", "bytes", (json_int_t)r->plan_bytes, "batches",
+			      (json_int_t)r->plan_batches, "moves", (json_int_t)r->plan_moves,
+			      "estimated_seconds", r->estimate_seconds));
+	SET("predicted", summary(&r->predicted, NULL));
+	SET("after", r->has_after ? summary(&r->after, &r->score_after) : json_null());
+	SET("work", work(r));
+	SET("seconds", times(r));
+	SET("memory_peak_bytes", integer(r->memory_peak));
+	SET("longest_gap_blocks", integer(r->longest_gap));
+	SET("still_fragmented_files", integer(r->n_stay_all));
+	SET("still_fragmented", files(r->stay, r->n_stay, false));
+	SET("dropped_files", integer(r->n_dropped));
+	SET("dropped", files(r->dropped, r->n_dropped, true));
+	SET("left_alone", left_alone(r));
+#undef SET
+	if (bad) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+int report_json(FILE *to, const struct report *r)
+{
+	json_t *o = document(r);
+	int rc = -1;
+
+	if (o && json_dumpf(o, to, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0 &&
+	    fputc('\n', to) != EOF && fflush(to) == 0)
+		rc = 0;
+	json_decref(o);
+	return rc;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* text: the report for people. */
+#include "names.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Digits in groups of three; `out` holds 32 bytes. */
+static const char *grouped(uint64_t n, char *out)
+{
+	char digits[24];
+	int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n), k = 0;
+
+	for (int i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			out[k++] = ',';
+		out[k++] = digits[i];
+	}
+	out[k] = '\0';
+	return out;
+}
+
+/* "356.2 MiB"; `out` holds 32 bytes. */
+static const char *sized(uint64_t bytes, char *out)
+{
+	static const char *const unit[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	double n = (double)bytes;
+	unsigned u = 0;
+
+	while (n >= 1024 && u < 6) {
+		n /= 1024;
+		u++;
+	}
+	snprintf(out, 32, u ? "%.1f %s" : "%.0f %s", n, unit[u]);
+	return out;
+}
+
+/* "4 s", "12 min", "3.5 h" */
+static const char *lasting(double seconds, char *out)
+{
+	if (seconds < 1)
+		snprintf(out, 32, "less than 1 s");
+	else if (seconds < 120)
+		snprintf(out, 32, "%.0f s", seconds);
+	else if (seconds < 7200)
+		snprintf(out, 32, "%.0f min", seconds / 60);
+	else
+		snprintf(out, 32, "%.1f h", seconds / 3600);
+	return out;
+}
+
+static void print_name(FILE *to, const char *name)
+{
+	char *safe = report_escape(name);
+
+	fputs(safe ? safe : "?", to);
+	free(safe);
+}
+
+void report_intro(FILE *to, const struct report *r)
+{
+	const struct summary *b = &r->before;
+	char n[4][32];
+
+	print_name(to, r->name);
+	fprintf(to, ": %s; %s of %s files fragmented (%s excess runs); ", r->what,
+		grouped(b->frag_files, n[0]), grouped(b->files, n[1]),
+		grouped(b->runs - b->ideal_runs, n[2]));
+	if (r->plan_moves == 0)
+		fprintf(to, "nothing to move\n");
+	else
+		fprintf(to, "%s to write, about %s; nothing written yet\n",
+			sized(r->plan_bytes, n[0]), lasting(r->estimate_seconds, n[3]));
+}
+
+/* One row; `after` NULL: a table of one column. */
+static void row(FILE *to, const char *label, uint64_t before, const uint64_t *after)
+{
+	char a[32], b[32];
+
+	if (after)
+		fprintf(to, "%-28s%14s%14s\n", label, grouped(before, a), grouped(*after, b));
+	else
+		fprintf(to, "%-28s%14s\n", label, grouped(before, a));
+}
+
+static uint64_t average_kib(const struct summary *s, uint32_t block_size)
+{
+	return s->runs ? (uint64_t)((double)s->blocks / (double)s->runs * block_size / 1024 + 0.5)
+		       : 0;
+}
+
+static void print_table(FILE *to, const struct report *r)
+{
+	const struct summary *b = &r->before, *a = NULL;
+	bool planned = r->outcome == OUTCOME_PLANNED;
+	uint64_t kib_b, kib_a;
+
+	if (r->has_after || planned)
+		a = planned ? &r->predicted : &r->after;
+#define ROW(label, field) row(to, label, b->field, a ? &a->field : NULL)
+	fprintf(to, a ? "%-28s%14s%14s\n" : "%-28s%14s\n", "", a ? "before" : "now",
+		planned ? "planned" : "after");
+	ROW("files", files);
+	ROW("fragmented files", frag_files);
+	ROW("  of these directories", frag_dirs);
+	ROW("runs", runs);
+	kib_b = b->runs - b->ideal_runs;
+	kib_a = a ? a->runs - a->ideal_runs : 0;
+	row(to, "excess runs", kib_b, a ? &kib_a : NULL);
+	kib_b = average_kib(b, r->block_size);
+	kib_a = a ? average_kib(a, r->block_size) : 0;
+	row(to, "average run (KiB)", kib_b, a ? &kib_a : NULL);
+	row(to, "e4defrag score", r->score_before.now, r->has_after ? &r->score_after.now : NULL);
+	ROW("free runs", free_runs);
+	kib_b = b->longest_free * (r->block_size / 1024);
+	kib_a = a ? a->longest_free * (r->block_size / 1024) : 0;
+	row(to, "longest free run (KiB)", kib_b, a ? &kib_a : NULL);
+#undef ROW
+	if (r->score_before.verdict)
+		fprintf(to, "e4defrag -c would say: %s%s%s\n", r->score_before.verdict,
+			r->has_after ? "; now: " : "", r->has_after ? r->score_after.verdict : "");
+}
+
+static void print_work(FILE *to, const struct report *r)
+{
+	double spent = r->seconds[PHASE_MOVE];
+	char n[4][32];
+
+	fprintf(to, "copied %s", sized(r->bytes_moved, n[0]));
+	if (spent > 0 && r->bytes_moved)
+		fprintf(to, " at %.0f MB/s", (double)r->bytes_moved / spent / 1e6);
+	fprintf(to, " (%s reads, %s writes)\n", grouped(r->data_reads, n[1]),
+		grouped(r->data_writes, n[2]));
+	fprintf(to, "metadata: %s updates, merged into %s blocks journaled, %s write requests out;",
+		grouped(r->updates, n[0]), grouped(r->blocks_logged, n[1]),
+		grouped(r->meta_writes, n[2]));
+	fprintf(to, " %s transactions, %s flushes\n", grouped(r->transactions, n[0]),
+		grouped(r->flushes, n[1]));
+}
+
+static void print_times(FILE *to, const struct report *r, int verbose)
+{
+	char n[32];
+
+	fprintf(to, "seconds:");
+	for (int i = 0; i < PHASES; i++)
+		if (r->seconds[i] >= 0.005 || verbose)
+			fprintf(to, " %s %.2f,", name_phase((enum report_phase)i), r->seconds[i]);
+	fprintf(to, " in all %.2f; memory %s\n", r->seconds_total, sized(r->memory_peak, n));
+	if (verbose)
+		fprintf(to, "%s I/O, %u threads, queue depth %u\n",
+			r->direct ? "direct" : "buffered", r->threads, r->queue_depth);
+}
+
+static void print_file(FILE *to, const struct report_file *f, bool dropped)
+{
+	char n[2][32];
+
+	fprintf(to, "  inode %u", f->ino);
+	if (f->path) {
+		fputc(' ', to);
+		print_name(to, f->path);
+	}
+	if (dropped)
+		fprintf(to, ": %s (block %llu)\n", f->why, (unsigned long long)f->block);
+	else
+		fprintf(to, ": %s runs, %s would do: %s\n", grouped(f->runs, n[0]),
+			grouped(f->ideal_runs, n[1]), f->why);
+}
+
+static void print_stay(FILE *to, const struct report *r)
+{
+	char n[32];
+
+	/* -c changes nothing, so every fragmented file "stays": they are just the worst ones. */
+	if (r->n_stay_all && r->outcome == OUTCOME_REPORTED)
+		fprintf(to, "most fragmented files:\n");
+	else if (r->n_stay_all && r->outcome != OUTCOME_PLANNED)
+		fprintf(to, "still fragmented: %s files%s\n", grouped(r->n_stay_all, n),
+			r->n_stay == 0		    ? ""
+			: r->n_stay < r->n_stay_all ? "; those with most runs:"
+						    : ":");
+	else
+		return;
+	for (size_t i = 0; i < r->n_stay; i++)
+		print_file(to, &r->stay[i], false);
+}
+
+static void print_left(FILE *to, const struct report *r, int verbose)
+{
+	const char *sep = "left alone: ";
+	char n[32];
+
+	for (int i = LEAVE_NONE + 1; i < LEAVE_REASONS; i++) {
+		if (!r->left[i] || (!verbose && (i == LEAVE_NOTHING || i == LEAVE_RESERVED)))
+			continue;
+		fprintf(to, "%s%s %s", sep, grouped(r->left[i], n),
+			name_left_long((enum leave_reason)i));
+		sep = ", ";
+	}
+	if (sep[0] == ',')
+		fputc('\n', to);
+}
+
+static void print_end(FILE *to, const struct report *r)
+{
+	char n[2][32];
+
+	switch (r->outcome) {
+	case OUTCOME_NOTHING:
+		fprintf(to, "nothing to do, nothing written\n");
+		break;
+	case OUTCOME_DONE:
+		fprintf(to, "done\n");
+		break;
+	case OUTCOME_REPORTED:
+	case OUTCOME_PLANNED:
+		fprintf(to, "plan: %s moves in %s batches", grouped(r->plan_moves, n[0]),
+			grouped(r->plan_batches, n[1]));
+		fprintf(to, ", %s to write, about %s; nothing was written\n",
+			sized(r->plan_bytes, n[0]), lasting(r->estimate_seconds, n[1]));
+		break;
+	case OUTCOME_STOPPED:
+		fprintf(to, "stopped; the file system is consistent, another run goes on\n");
+		break;
+	case OUTCOME_DROPPED:
+		fprintf(to, "done, but %zu files were dropped for I/O errors\n", r->n_dropped);
+		break;
+	case OUTCOME_FAILED:
+		break;
+	}
+}
+
+void report_text(FILE *to, const struct report *r, int verbose)
+{
+	if (r->block_size && r->before.files)
+		print_table(to, r);
+	if (r->bytes_moved || r->transactions)
+		print_work(to, r);
+	if (r->n_dropped) {
+		fprintf(to, "dropped for I/O errors: %zu files\n", r->n_dropped);
+		for (size_t i = 0; i < r->n_dropped; i++)
+			print_file(to, &r->dropped[i], true);
+	}
+	print_stay(to, r);
+	print_left(to, r, verbose);
+	if (verbose && r->longest_gap)
+		fprintf(to,
+			"ideal runs of a file: the least k such that the k longest gaps between "
+			"fixed blocks hold it; the longest gap has %llu blocks\n",
+			(unsigned long long)r->longest_gap);
+	print_times(to, r, verbose);
+	print_end(to, r);
+}
