@@ -159,9 +159,10 @@ static void sort(struct order *o)
 /* Place of the first dirty block (or hole) >= block; o->n if none. */
 static size_t lower_bound(struct order *o, uint64_t block)
 {
-	size_t low = 0, high = o->n;
+	size_t low = 0, high;
 
-	sort(o);
+	sort(o); /* may drop holes */
+	high = o->n;
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
