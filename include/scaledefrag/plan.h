@@ -54,6 +54,7 @@ int plan_begin_batch(struct plan *p, struct error *err);
 int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *moves, size_t n_moves,
 		  const struct filemap_delta *delta, struct error *err);
 
+/* Text form, stable; format: src/model/plan_text.c. parse checks the form only. */
 int plan_dump(const struct plan *p, FILE *to);
 int plan_parse(const char *text, struct plan **out, struct error *err);
 

@@ -71,7 +71,7 @@ const struct snapshot_file *snapshot_find(const struct snapshot *s,
 					  uint32_t ino); /* O(log n); NULL: none */
 
 /* Text form, stable, for planner tests and --dump; parse accepts what dump prints. Format:
- * src/model/snapshot.c. */
+ * src/model/snapshot_text.c. */
 int snapshot_dump(const struct snapshot *s, FILE *to);
 int snapshot_parse(const char *text, struct snapshot **out, struct error *err);
 

@@ -27,7 +27,7 @@ static int misfit(const struct apply *a, const struct plan_file *f, struct error
 static int use_blocks(const struct apply *a, const struct plan_file *f, uint64_t start,
 		      uint64_t len, struct error *err)
 {
-	if (!rangeset_contains(a->st->free, start, len))
+	if (!len || !rangeset_contains(a->st->free, start, len))
 		return misfit(a, f, err, "writes to blocks that are not free", start);
 	return rangeset_remove(a->st->free, start, len, err);
 }

@@ -2,8 +2,7 @@
 /* plan: the container, and its batches applied to a state. Its text form is in plan_text.c. */
 #include "scaledefrag/plan.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "array.h"
 
 int plan_new(struct plan **out, struct error *err)
 {
@@ -35,28 +34,9 @@ uint64_t plan_copy_blocks(const struct plan *p)
 	return blocks;
 }
 
-/* Makes room for n more elements of `size` bytes. */
-static int reserve(void *array, size_t used, size_t n, size_t *cap, size_t size, struct error *err)
-{
-	size_t want = *cap ? *cap : 16;
-	void *old, *now;
-
-	if (n <= *cap - used)
-		return 0;
-	while (want - used < n)
-		want *= 2;
-	memcpy(&old, array, sizeof(old));
-	now = realloc(old, want * size);
-	if (!now)
-		return error_nomem(err, "growing a plan");
-	memcpy(array, &now, sizeof(now));
-	*cap = want;
-	return 0;
-}
-
 int plan_begin_batch(struct plan *p, struct error *err)
 {
-	if (reserve(&p->batch, p->n_batch, 1, &p->cap_batch, sizeof(*p->batch), err))
+	if (array_reserve(&p->batch, p->n_batch, 1, &p->cap_batch, sizeof(*p->batch), err))
 		return -1;
 	p->batch[p->n_batch++] = (struct plan_batch){ .first_file = p->n_file };
 	return 0;
@@ -81,9 +61,9 @@ int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *mo
 
 	if (!p->n_batch)
 		return error_set(err, ERROR_OPERATION, "plan: a file before the first batch");
-	if (reserve(&p->file, p->n_file, 1, &p->cap_file, sizeof(*p->file), err) ||
-	    reserve(&p->move, p->n_move, n_moves, &p->cap_move, sizeof(*p->move), err) ||
-	    reserve(&p->node, p->n_node, nodes, &p->cap_node, sizeof(*p->node), err))
+	if (array_reserve(&p->file, p->n_file, 1, &p->cap_file, sizeof(*p->file), err) ||
+	    array_reserve(&p->move, p->n_move, n_moves, &p->cap_move, sizeof(*p->move), err) ||
+	    array_reserve(&p->node, p->n_node, nodes, &p->cap_node, sizeof(*p->node), err))
 		return -1;
 	b = &p->batch[p->n_batch - 1];
 	f.first_move = p->n_move;

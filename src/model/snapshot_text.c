@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * snapshot_text: the text form of a snapshot. One line a thing:
+ *
+ *   geometry NAME N ...            first; names as in struct geometry; only `blocks` has no default
+ *   limits NAME N ...              names as in struct snapshot_limits
+ *   count WHY N                    inodes by reason; default: only the movable files are counted
+ *   file INO KIND depth D          KIND: file dir symlink ea; in inode order; then its
+ *   ext LBLK LEN PBLK [u]            records (u: unwritten) and
+ *   node LEVEL PBLK COUNT            tree blocks, by level, each in logical order
+ *   free START LEN                 free blocks
+ *   fixed START LEN                blocks that can't move
+ *   avoid START LEN                bad ones among the free blocks
+ *   left INO WHY RUNS              a file left alone, in inode order
+ *
+ * Every block may be named once by ext, node, free and fixed.
+ */
+#include "array.h"
+#include "scaledefrag/snapshot.h"
+#include "text.h"
+
+#define MAX_BLOCKS (1ull << 48)
+
+static const char *const kind_name[FILE_KINDS] = { [FILE_REGULAR] = "file",
+						   [FILE_DIRECTORY] = "dir",
+						   [FILE_SYMLINK] = "symlink",
+						   [FILE_EA_INODE] = "ea" };
+
+static const char *const why_name[LEAVE_REASONS] = {
+	[LEAVE_NONE] = "movable",
+	[LEAVE_NOTHING] = "nothing",
+	[LEAVE_BLOCK_MAPPED] = "blockmapped",
+	[LEAVE_RESERVED] = "reserved",
+	[LEAVE_ORPHAN_FILE] = "orphanfile",
+	[LEAVE_EXCLUDED] = "excluded",
+	[LEAVE_BOOT] = "boot",
+};
+
+enum {
+	GEO_BLOCK_SIZE,
+	GEO_FIRST,
+	GEO_BLOCKS,
+	GEO_GROUPS,
+	GEO_BPG,
+	GEO_IPG,
+	GEO_INODE_SIZE,
+	GEO_DESC,
+	GEO_FLEX,
+	GEO_ALIGN,
+	GEO_CSUM,
+	GEO_FIELDS
+};
+
+static void geometry_fields(const struct geometry *g, struct text_field f[GEO_FIELDS])
+{
+	f[GEO_BLOCK_SIZE] = (struct text_field){ "block_size", g->block_size, 65536 };
+	f[GEO_FIRST] = (struct text_field){ "first_data_block", g->first_data_block, 1 };
+	f[GEO_BLOCKS] = (struct text_field){ "blocks", g->blocks, MAX_BLOCKS };
+	f[GEO_GROUPS] = (struct text_field){ "groups", g->groups, UINT32_MAX };
+	f[GEO_BPG] = (struct text_field){ "blocks_per_group", g->blocks_per_group, 8 * 65536 };
+	f[GEO_IPG] = (struct text_field){ "inodes_per_group", g->inodes_per_group, 8 * 65536 };
+	f[GEO_INODE_SIZE] = (struct text_field){ "inode_size", g->inode_size, 65536 };
+	f[GEO_DESC] = (struct text_field){ "desc_per_block", g->desc_per_block, 65536 / 32 };
+	f[GEO_FLEX] = (struct text_field){ "flex_size", g->flex_size, 1u << 31 };
+	f[GEO_ALIGN] = (struct text_field){ "align_blocks", g->align_blocks, MAX_BLOCKS };
+	f[GEO_CSUM] = (struct text_field){ "metadata_csum", g->metadata_csum, 1 };
+}
+
+static void limits_fields(const struct snapshot_limits *l, struct text_field f[2])
+{
+	f[0] = (struct text_field){ "journal_blocks", l->journal_blocks, MAX_BLOCKS };
+	f[1] = (struct text_field){ "copy_blocks", l->copy_blocks, MAX_BLOCKS };
+}
+
+static void dump_file(const struct snapshot_file *f, FILE *to)
+{
+	const struct filemap *m = &f->map;
+
+	fprintf(to, "file %lu %s depth %lu\n", (unsigned long)f->ino, kind_name[f->kind],
+		(unsigned long)m->depth);
+	for (size_t i = 0; i < m->n_ext; i++)
+		fprintf(to, "ext %lu %lu %llu%s\n", (unsigned long)m->ext[i].lblk,
+			(unsigned long)m->ext[i].len, (unsigned long long)m->ext[i].pblk,
+			m->ext[i].unwritten ? " u" : "");
+	for (uint32_t l = 0; l < m->depth; l++)
+		for (size_t i = 0; i < m->n_node[l]; i++)
+			fprintf(to, "node %lu %llu %lu\n", (unsigned long)l,
+				(unsigned long long)m->node[l][i].pblk,
+				(unsigned long)m->node[l][i].count);
+}
+
+static void dump_ranges(const char *word, const struct rangeset *rs, FILE *to)
+{
+	struct range r;
+
+	for (uint64_t at = 0; rs && rangeset_next(rs, at, &r); at = r.start + r.len)
+		fprintf(to, "%s %llu %llu\n", word, (unsigned long long)r.start,
+			(unsigned long long)r.len);
+}
+
+int snapshot_dump(const struct snapshot *s, FILE *to)
+{
+	struct text_field geo[GEO_FIELDS], limits[2];
+
+	geometry_fields(&s->geo, geo);
+	limits_fields(&s->limits, limits);
+	text_put_fields(to, "geometry", geo, GEO_FIELDS);
+	text_put_fields(to, "limits", limits, 2);
+	for (int i = 0; i < LEAVE_REASONS; i++)
+		fprintf(to, "count %s %llu\n", why_name[i], (unsigned long long)s->count[i]);
+	for (size_t i = 0; i < s->n_file; i++)
+		dump_file(&s->file[i], to);
+	dump_ranges("free", s->free, to);
+	dump_ranges("fixed", s->fixed, to);
+	dump_ranges("avoid", s->avoid, to);
+	for (size_t i = 0; i < s->n_left; i++)
+		fprintf(to, "left %lu %s %llu\n", (unsigned long)s->left_ino[i],
+			why_name[s->left_why[i]], (unsigned long long)s->left_runs[i]);
+	return ferror(to) ? -1 : 0;
+}
+
+struct parser {
+	struct text t;
+	struct snapshot *s;
+	struct rangeset *claimed;   /* by ext, node, free and fixed */
+	struct snapshot_file *file; /* whose lines may follow, or NULL */
+	bool counted;
+	size_t cap_file, cap_ext, cap_node[EXTENT_MAX_DEPTH];
+	size_t cap_left_ino, cap_left_why, cap_left_runs;
+};
+
+static int derive_geometry(struct parser *p, struct error *err)
+{
+	struct geometry *g = &p->s->geo;
+	uint64_t groups;
+
+	if (g->block_size < 48)
+		return text_error(&p->t, "block_size is below 48", err);
+	if (g->blocks <= g->first_data_block)
+		return text_error(&p->t, "blocks is missing or too small", err);
+	if (!g->blocks_per_group || !g->inodes_per_group || !g->inode_size || !g->desc_per_block ||
+	    !g->flex_size)
+		return text_error(&p->t, "a size or count is 0", err);
+	groups = (g->blocks - g->first_data_block - 1) / g->blocks_per_group + 1;
+	if (!g->groups && groups <= UINT32_MAX)
+		g->groups = (uint32_t)groups;
+	if (g->groups != groups)
+		return text_error(&p->t, "groups differs from blocks / blocks_per_group", err);
+	return 0;
+}
+
+static int parse_geometry(struct parser *p, struct error *err)
+{
+	struct geometry *g = &p->s->geo;
+	struct text_field f[GEO_FIELDS];
+
+	if (g->blocks)
+		return text_error(&p->t, "geometry again", err);
+	*g = (struct geometry){ .block_size = 4096,
+				.inodes_per_group = 8192,
+				.inode_size = 256,
+				.desc_per_block = 64,
+				.flex_size = 16,
+				.metadata_csum = true };
+	geometry_fields(g, f);
+	f[GEO_FIRST].value = f[GEO_BPG].value = UINT64_MAX;
+	if (text_get_fields(&p->t, f, GEO_FIELDS, err))
+		return -1;
+	if (f[GEO_FIRST].value == UINT64_MAX)
+		f[GEO_FIRST].value = f[GEO_BLOCK_SIZE].value == 1024;
+	if (f[GEO_BPG].value == UINT64_MAX)
+		f[GEO_BPG].value = 8 * f[GEO_BLOCK_SIZE].value;
+	*g = (struct geometry){ .block_size = (uint32_t)f[GEO_BLOCK_SIZE].value,
+				.first_data_block = (uint32_t)f[GEO_FIRST].value,
+				.blocks = f[GEO_BLOCKS].value,
+				.groups = (uint32_t)f[GEO_GROUPS].value,
+				.blocks_per_group = (uint32_t)f[GEO_BPG].value,
+				.inodes_per_group = (uint32_t)f[GEO_IPG].value,
+				.inode_size = (uint32_t)f[GEO_INODE_SIZE].value,
+				.desc_per_block = (uint32_t)f[GEO_DESC].value,
+				.flex_size = (uint32_t)f[GEO_FLEX].value,
+				.align_blocks = f[GEO_ALIGN].value,
+				.metadata_csum = f[GEO_CSUM].value != 0 };
+	return derive_geometry(p, err);
+}
+
+static int parse_limits(struct parser *p, struct error *err)
+{
+	struct text_field f[2];
+
+	limits_fields(&p->s->limits, f);
+	if (text_get_fields(&p->t, f, 2, err))
+		return -1;
+	p->s->limits =
+		(struct snapshot_limits){ .journal_blocks = f[0].value, .copy_blocks = f[1].value };
+	return 0;
+}
+
+static int parse_count(struct parser *p, struct error *err)
+{
+	int why = text_choice(&p->t, why_name, LEAVE_REASONS);
+
+	if (why < 0)
+		return text_error(&p->t, "unknown reason", err);
+	p->counted = true;
+	return text_number(&p->t, "count", 0, UINT32_MAX, &p->s->count[why], err);
+}
+
+static int parse_ino(struct parser *p, uint64_t above, uint32_t *ino, struct error *err)
+{
+	uint64_t max = (uint64_t)p->s->geo.groups * p->s->geo.inodes_per_group, v;
+
+	if (text_number(&p->t, "inode", above + 1, max < UINT32_MAX ? max : UINT32_MAX, &v, err))
+		return -1;
+	*ino = (uint32_t)v;
+	return 0;
+}
+
+/* A place within the file system, so that start + len can't wrap. */
+static int parse_place(struct parser *p, uint64_t len, uint64_t *start, struct error *err)
+{
+	const struct geometry *g = &p->s->geo;
+
+	if (text_number(&p->t, "block", g->first_data_block, g->blocks - 1, start, err))
+		return -1;
+	if (len > g->blocks - *start)
+		return text_error(&p->t, "it ends beyond the file system", err);
+	return 0;
+}
+
+static int claim(struct parser *p, uint64_t start, uint64_t len, struct error *err)
+{
+	if (rangeset_overlaps(p->claimed, start, len))
+		return text_error(&p->t, "a block named twice", err);
+	return rangeset_add(p->claimed, start, len, err);
+}
+
+static int parse_file(struct parser *p, struct error *err)
+{
+	struct snapshot *s = p->s;
+	uint64_t above = s->n_file ? s->file[s->n_file - 1].ino : 0, depth;
+	struct snapshot_file f = { 0 };
+	int kind;
+
+	if (parse_ino(p, above, &f.ino, err))
+		return -1;
+	kind = text_choice(&p->t, kind_name, FILE_KINDS);
+	if (kind < 0 || !text_word(&p->t, "depth"))
+		return text_error(&p->t, "unknown kind, or depth is missing", err);
+	if (text_number(&p->t, "depth", 0, EXTENT_MAX_DEPTH, &depth, err) ||
+	    array_reserve(&s->file, s->n_file, 1, &p->cap_file, sizeof(*s->file), err))
+		return -1;
+	f.kind = (uint8_t)kind;
+	f.map.depth = (uint32_t)depth;
+	s->file[s->n_file] = f;
+	p->file = &s->file[s->n_file++];
+	p->cap_ext = 0;
+	memset(p->cap_node, 0, sizeof(p->cap_node));
+	return 0;
+}
+
+static int parse_ext(struct parser *p, struct error *err)
+{
+	uint64_t lblk, len, pblk;
+	struct filemap *m;
+	struct extent *e;
+
+	if (!p->file)
+		return text_error(&p->t, "it belongs to no file", err);
+	m = &p->file->map;
+	if (text_number(&p->t, "lblk", 0, UINT32_MAX, &lblk, err) ||
+	    text_number(&p->t, "length", 1, EXTENT_MAX_INIT, &len, err) ||
+	    parse_place(p, len, &pblk, err) || claim(p, pblk, len, err) ||
+	    array_reserve(&m->ext, m->n_ext, 1, &p->cap_ext, sizeof(*m->ext), err))
+		return -1;
+	e = &m->ext[m->n_ext++];
+	*e = (struct extent){ .pblk = pblk, .lblk = (uint32_t)lblk, .len = len & 0x7fffffffu };
+	e->unwritten = text_word(&p->t, "u");
+	return 0;
+}
+
+static int parse_node(struct parser *p, struct error *err)
+{
+	uint64_t level, pblk, count;
+	struct filemap *m;
+
+	if (!p->file)
+		return text_error(&p->t, "it belongs to no file", err);
+	m = &p->file->map;
+	if (!m->depth)
+		return text_error(&p->t, "a node in a tree of depth 0", err);
+	if (text_number(&p->t, "level", 0, m->depth - 1, &level, err) ||
+	    parse_place(p, 1, &pblk, err) ||
+	    text_number(&p->t, "count", 1, geometry_node_records(p->s->geo.block_size), &count,
+			err) ||
+	    claim(p, pblk, 1, err) ||
+	    array_reserve(&m->node[level], m->n_node[level], 1, &p->cap_node[level],
+			  sizeof(*m->node[level]), err))
+		return -1;
+	m->node[level][m->n_node[level]++] =
+		(struct tree_node){ .pblk = pblk, .count = (uint32_t)count };
+	return 0;
+}
+
+static int parse_range(struct parser *p, struct rangeset *rs, bool claims, struct error *err)
+{
+	const struct geometry *g = &p->s->geo;
+	uint64_t start, len;
+
+	/* Fixed ranges may begin with the boot block, below first_data_block. */
+	if (text_number(&p->t, "block", 0, g->blocks - 1, &start, err) ||
+	    text_number(&p->t, "length", 1, g->blocks - start, &len, err))
+		return -1;
+	if (rs == p->s->free && start < g->first_data_block)
+		return text_error(&p->t, "a free block before the first data block", err);
+	if (claims && claim(p, start, len, err))
+		return -1;
+	if (rangeset_overlaps(rs, start, len))
+		return text_error(&p->t, "a block named twice", err);
+	return rangeset_add(rs, start, len, err);
+}
+
+static int parse_free(struct parser *p, struct error *err)
+{
+	return parse_range(p, p->s->free, true, err);
+}
+
+static int parse_fixed(struct parser *p, struct error *err)
+{
+	return parse_range(p, p->s->fixed, true, err);
+}
+
+static int parse_avoid(struct parser *p, struct error *err)
+{
+	return parse_range(p, p->s->avoid, false, err);
+}
+
+static int parse_left(struct parser *p, struct error *err)
+{
+	struct snapshot *s = p->s;
+	uint64_t above = s->n_left ? s->left_ino[s->n_left - 1] : 0, runs;
+	uint32_t ino;
+	int why;
+
+	if (parse_ino(p, above, &ino, err))
+		return -1;
+	why = text_choice(&p->t, why_name, LEAVE_REASONS);
+	if (why < 0)
+		return text_error(&p->t, "unknown reason", err);
+	if (text_number(&p->t, "runs", 0, MAX_BLOCKS, &runs, err) ||
+	    array_reserve(&s->left_ino, s->n_left, 1, &p->cap_left_ino, sizeof(*s->left_ino),
+			  err) ||
+	    array_reserve(&s->left_why, s->n_left, 1, &p->cap_left_why, sizeof(*s->left_why),
+			  err) ||
+	    array_reserve(&s->left_runs, s->n_left, 1, &p->cap_left_runs, sizeof(*s->left_runs),
+			  err))
+		return -1;
+	s->left_ino[s->n_left] = ino;
+	s->left_why[s->n_left] = (uint8_t)why;
+	s->left_runs[s->n_left++] = runs;
+	return 0;
+}
+
+/* The file's lines are over. */
+static int close_file(struct parser *p, struct error *err)
+{
+	const char *wrong;
+
+	if (!p->file)
+		return 0;
+	wrong = p->file->map.n_ext ? filemap_check(&p->file->map, p->s->geo.block_size)
+				   : "it has no blocks";
+	if (wrong)
+		return error_set(err, ERROR_USAGE, "line %zu: inode %lu, before this line: %s",
+				 p->t.line, (unsigned long)p->file->ino, wrong);
+	p->file = NULL;
+	return 0;
+}
+
+static int parse_line(struct parser *p, struct error *err)
+{
+	static const char *const word[] = { "ext",  "node", "geometry", "limits", "count",
+					    "file", "free", "fixed",	"avoid",  "left" };
+	static int (*const parse[])(struct parser *, struct error *) = {
+		parse_ext,  parse_node, parse_geometry, parse_limits, parse_count,
+		parse_file, parse_free, parse_fixed,	parse_avoid,  parse_left
+	};
+	int i = text_choice(&p->t, word, sizeof(word) / sizeof(word[0]));
+
+	if (i < 0)
+		return text_error(&p->t, "unknown word", err);
+	if (parse[i] != parse_geometry && !p->s->geo.blocks)
+		return text_error(&p->t, "geometry must come first", err);
+	if (parse[i] != parse_ext && parse[i] != parse_node && close_file(p, err))
+		return -1;
+	if (parse[i](p, err))
+		return -1;
+	return text_end(&p->t) ? 0 : text_error(&p->t, "more words than expected", err);
+}
+
+int snapshot_parse(const char *text, struct snapshot **out, struct error *err)
+{
+	struct parser p = { .t = { .next = text } };
+	int rc = -1;
+
+	p.s = calloc(1, sizeof(*p.s));
+	if (!p.s)
+		return error_nomem(err, "reading a snapshot");
+	if (rangeset_new(&p.s->free, err) || rangeset_new(&p.s->fixed, err) ||
+	    rangeset_new(&p.s->avoid, err) || rangeset_new(&p.claimed, err))
+		goto out;
+	while (text_line(&p.t))
+		if (parse_line(&p, err))
+			goto out;
+	if (close_file(&p, err))
+		goto out;
+	if (!p.s->geo.blocks) {
+		text_error(&p.t, "no geometry", err);
+		goto out;
+	}
+	if (!p.counted)
+		p.s->count[LEAVE_NONE] = p.s->n_file;
+	*out = p.s;
+	p.s = NULL;
+	rc = 0;
+out:
+	snapshot_free(p.s);
+	rangeset_free(p.claimed);
+	return rc;
+}
