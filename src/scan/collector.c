@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * scan: the collector. Threads take block groups one by one; what each group gives is appended in
+ * group order as soon as all groups before it are done, so result and error are the same for any
+ * number of threads. Trees, block maps and the cross-check follow on the whole.
+ */
+#include "scan_internal.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct part {
+	struct harvest h;
+	struct error err;
+	bool done, failed;
+};
+
+struct collector {
+	const struct source *src;
+	bool free_only; /* block bitmaps alone */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *ctx;
+	struct part **part; /* per group, while it waits for groups before it */
+	uint32_t merged;    /* groups appended so far */
+	struct harvest all;
+	struct error err;
+	atomic_bool failed;
+};
+
+static void scan_group(const struct collector *c, uint32_t group, struct scratch *s, struct part *p)
+{
+	const struct source *src = c->src;
+
+	p->failed = source_stopped(src, &p->err) ||
+		    freespace_scan_group(src, group, s->bitmap, &p->h, &p->err);
+	if (p->failed || c->free_only)
+		return;
+	p->failed = freespace_claim_metadata(src, group, &p->h.claims, &p->err) ||
+		    inodes_scan_group(src, group, s, &p->h, &p->err);
+}
+
+static void part_free(struct part *p)
+{
+	if (p)
+		harvest_release(&p->h);
+	free(p);
+}
+
+/* Appends all parts that are due. One thread at a time. */
+static void merge(struct collector *c, uint32_t group, struct part *p)
+{
+	uint32_t groups = c->src->geo->groups;
+
+	c->part[group] = p;
+	while (c->merged < groups && c->part[c->merged] && !atomic_load(&c->failed)) {
+		struct part *due = c->part[c->merged];
+
+		if (due->failed || harvest_append(&c->all, &due->h, &due->err)) {
+			c->err = due->err;
+			atomic_store(&c->failed, true);
+			return;
+		}
+		c->part[c->merged++] = NULL;
+		part_free(due);
+		if (c->progress)
+			c->progress(c->ctx, c->merged, groups);
+	}
+}
+
+static void work(struct collector *c, uint32_t group, struct scratch *s)
+{
+	struct part *p = calloc(1, sizeof(*p));
+
+	if (p)
+		scan_group(c, group, s, p);
+#pragma omp critical(scan_merge)
+	{
+		if (p) {
+			merge(c, group, p);
+		} else if (!atomic_load(&c->failed)) {
+			error_nomem(&c->err, "reading metadata");
+			atomic_store(&c->failed, true);
+		}
+	}
+}
+
+/* Groups are handed out in order, so all before a failed one have been taken and are finished. */
+static int collect(struct collector *c, unsigned threads, struct error *err)
+{
+	uint32_t groups = c->src->geo->groups;
+	atomic_uint_fast64_t next = 0;
+
+	c->part = calloc(groups, sizeof(struct part *));
+	if (!c->part)
+		return error_nomem(err, "reading metadata");
+#pragma omp parallel num_threads(threads ? threads : 1)
+	{
+		struct scratch s = { 0 };
+		struct error mine = ERROR_INIT;
+		uint64_t group;
+
+		if (scratch_new(c->src, &s, &mine)) {
+#pragma omp critical(scan_merge)
+			if (!atomic_load(&c->failed)) {
+				c->err = mine;
+				atomic_store(&c->failed, true);
+			}
+		}
+		while (s.table && !atomic_load(&c->failed) &&
+		       (group = atomic_fetch_add(&next, 1)) < groups)
+			work(c, (uint32_t)group, &s);
+		scratch_free(&s);
+	}
+	for (uint32_t g = 0; g < groups; g++)
+		part_free(c->part[g]);
+	free(c->part);
+	c->part = NULL;
+	if (!atomic_load(&c->failed))
+		return 0;
+	*err = c->err;
+	return -1;
+}
+
+static int compare_xattr(const void *a, const void *b)
+{
+	const struct xattr_ref *x = a, *y = b;
+
+	if (x->block != y->block)
+		return x->block < y->block ? -1 : 1;
+	return x->ino < y->ino ? -1 : x->ino > y->ino;
+}
+
+/* An xattr block may be shared by many inodes: the lowest claims it. */
+static int claim_xattrs(struct harvest *h, struct error *err)
+{
+	if (h->n_xattr > 1)
+		qsort(h->xattr, h->n_xattr, sizeof(*h->xattr), compare_xattr);
+	for (size_t i = 0; i < h->n_xattr; i++) {
+		if (i && h->xattr[i].block == h->xattr[i - 1].block)
+			continue;
+		if (claims_add(&h->claims, h->xattr[i].block, 1, OWNER_FIXED, h->xattr[i].ino, err))
+			return -1;
+	}
+	return 0;
+}
+
+/* Claims of the files whose trees are deeper than the inode; a file's entries adjoin in `root`. */
+static int claim_trees(struct harvest *h, struct error *err)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < h->n_root; i++) {
+		size_t file = h->root[i].file;
+		const struct filemap *m = &h->file[file].map;
+		uint32_t ino = h->file[file].ino;
+		enum owner owner;
+
+		if (i && h->root[i - 1].file == file)
+			continue;
+		while (left < h->n_left && h->left[left].ino < ino)
+			left++;
+		owner = left < h->n_left && h->left[left].ino == ino ? OWNER_FIXED : OWNER_MOVABLE;
+		for (uint32_t l = 0; l < m->depth; l++)
+			for (size_t k = 0; k < m->n_node[l]; k++)
+				if (claims_add(&h->claims, m->node[l][k].pblk, 1, owner, ino, err))
+					return -1;
+		for (size_t k = 0; k < m->n_ext; k++)
+			if (claims_add(&h->claims, m->ext[k].pblk, m->ext[k].len, owner, ino, err))
+				return -1;
+	}
+	return 0;
+}
+
+/* The files to move: all but those that `left` holds. Sets their runs there. */
+static void sort_out_files(struct harvest *h, struct snapshot *s)
+{
+	size_t kept = 0, left = 0;
+
+	for (size_t i = 0; i < h->n_left; i++) {
+		if (h->left[i].file != NO_FILE) {
+			const struct filemap *m = &h->file[h->left[i].file].map;
+
+			h->left[i].runs = filemap_runs(m->ext, m->n_ext);
+		}
+		s->left_ino[i] = h->left[i].ino;
+		s->left_why[i] = h->left[i].why;
+		s->left_runs[i] = h->left[i].runs;
+		s->count[h->left[i].why]++;
+	}
+	s->n_left = h->n_left;
+	for (size_t i = 0; i < h->n_file; i++) {
+		while (left < h->n_left && h->left[left].ino < h->file[i].ino)
+			left++;
+		if (left < h->n_left && h->left[left].ino == h->file[i].ino)
+			filemap_release(&h->file[i].map);
+		else
+			h->file[kept++] = h->file[i];
+	}
+	s->file = h->file;
+	s->n_file = kept;
+	s->count[LEAVE_NONE] = kept;
+	s->count[LEAVE_NOTHING] = h->nothing;
+	h->file = NULL;
+	h->n_file = h->cap_file = 0;
+}
+
+static int add_ranges(struct rangeset *rs, const struct range *r, size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rangeset_add(rs, r[i].start, r[i].len, err))
+			return -1;
+	return 0;
+}
+
+static int fill_sets(const struct harvest *h, const struct scan_options *o, struct snapshot *s,
+		     struct error *err)
+{
+	if (rangeset_new(&s->free, err) || rangeset_new(&s->fixed, err) ||
+	    rangeset_new(&s->avoid, err) || add_ranges(s->free, h->free, h->n_free, err) ||
+	    add_ranges(s->avoid, o->avoid, o->n_avoid, err))
+		return -1;
+	for (size_t i = 0; i < h->claims.n; i++) {
+		const struct claim *c = &h->claims.c[i];
+
+		if (c->owner != OWNER_MOVABLE && rangeset_add(s->fixed, c->start, c->len, err))
+			return -1;
+	}
+	return 0;
+}
+
+static int make_snapshot(const struct source *src, struct harvest *h, const struct scan_options *o,
+			 struct snapshot **out, struct error *err)
+{
+	struct snapshot *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return error_nomem(err, "the snapshot");
+	s->geo = *src->geo;
+	s->limits = o->limits;
+	s->left_ino = calloc(h->n_left + 1, sizeof(*s->left_ino));
+	s->left_why = calloc(h->n_left + 1, sizeof(*s->left_why));
+	s->left_runs = calloc(h->n_left + 1, sizeof(*s->left_runs));
+	if (!s->left_ino || !s->left_why || !s->left_runs) {
+		error_nomem(err, "the snapshot");
+		goto fail;
+	}
+	if (fill_sets(h, o, s, err))
+		goto fail;
+	sort_out_files(h, s);
+	*out = s;
+	return 0;
+fail:
+	snapshot_free(s);
+	return -1;
+}
+
+int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot **out,
+		struct error *err)
+{
+	struct source src;
+	struct collector c = { .src = &src, .progress = o->progress, .ctx = o->ctx };
+	int ret = -1;
+
+	if (source_open(v, o->queue_depth, o->stop, &src, err))
+		return -1;
+	src.exclude = o->exclude;
+	src.n_exclude = o->n_exclude;
+	ext2fs_flush_icache(volume_fs(v)); /* it may be older than a commit */
+	if (collect(&c, o->threads, err) || claim_xattrs(&c.all, err) ||
+	    trees_read(&src, c.all.file, c.all.root, c.all.n_root, err) ||
+	    claim_trees(&c.all, err) || mapped_walk(&src, &c.all, err) ||
+	    crosscheck(&src, &c.all, err))
+		goto out;
+	ret = make_snapshot(&src, &c.all, o, out, err);
+out:
+	harvest_release(&c.all);
+	source_close(&src);
+	return ret;
+}
+
+int scan_free(struct volume *v, unsigned threads, struct rangeset **out, struct error *err)
+{
+	struct source src;
+	struct collector c = { .src = &src, .free_only = true };
+	struct rangeset *rs = NULL;
+	int ret = -1;
+
+	if (source_open(v, 32, NULL, &src, err))
+		return -1;
+	if (collect(&c, threads, err) || rangeset_new(&rs, err) ||
+	    add_ranges(rs, c.all.free, c.all.n_free, err))
+		goto out;
+	*out = rs;
+	rs = NULL;
+	ret = 0;
+out:
+	rangeset_free(rs);
+	harvest_release(&c.all);
+	source_close(&src);
+	return ret;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* scan: arrays that grow, and the harvest made of them. */
+#include "scan_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int reserve(void *array, size_t *cap, size_t need, size_t size, struct error *err)
+{
+	void *old, *now;
+	size_t want = *cap + *cap / 2 + 16;
+
+	if (need <= *cap)
+		return 0;
+	if (want < need)
+		want = need;
+	memcpy(&old, array, sizeof(old));
+	now = reallocarray(old, want, size);
+	if (!now)
+		return error_nomem(err, "reading metadata");
+	memcpy(array, &now, sizeof(now));
+	*cap = want;
+	return 0;
+}
+
+int claims_add(struct claims *cl, uint64_t start, uint64_t len, enum owner owner, uint32_t who,
+	       struct error *err)
+{
+	while (len) {
+		struct claim *last = cl->n ? &cl->c[cl->n - 1] : NULL;
+		uint32_t piece = len < CLAIM_MAX_LEN ? (uint32_t)len : CLAIM_MAX_LEN;
+
+		if (last && last->who == who && last->owner == owner &&
+		    last->start + last->len == start && last->len <= CLAIM_MAX_LEN - piece) {
+			last->len = (last->len + piece) & CLAIM_MAX_LEN;
+		} else {
+			if (reserve(&cl->c, &cl->cap, cl->n + 1, sizeof(*cl->c), err))
+				return -1;
+			cl->c[cl->n++] = (struct claim){ .start = start,
+							 .len = piece & CLAIM_MAX_LEN,
+							 .owner = owner & 3u,
+							 .who = who };
+		}
+		start += piece;
+		len -= piece;
+	}
+	return 0;
+}
+
+int harvest_free(struct harvest *h, uint64_t start, uint64_t len, struct error *err)
+{
+	struct range *last = h->n_free ? &h->free[h->n_free - 1] : NULL;
+
+	if (last && last->start + last->len == start) {
+		last->len += len;
+		return 0;
+	}
+	if (reserve(&h->free, &h->cap_free, h->n_free + 1, sizeof(*h->free), err))
+		return -1;
+	h->free[h->n_free++] = (struct range){ .start = start, .len = len };
+	return 0;
+}
+
+void harvest_release(struct harvest *h)
+{
+	for (size_t i = 0; i < h->n_file; i++)
+		filemap_release(&h->file[i].map);
+	free(h->file);
+	free(h->root);
+	free(h->left);
+	free(h->xattr);
+	free(h->claims.c);
+	free(h->free);
+	memset(h, 0, sizeof(*h));
+}
+
+static int append_files(struct harvest *h, struct harvest *part, struct error *err)
+{
+	if (reserve(&h->file, &h->cap_file, h->n_file + part->n_file, sizeof(*h->file), err) ||
+	    reserve(&h->root, &h->cap_root, h->n_root + part->n_root, sizeof(*h->root), err) ||
+	    reserve(&h->left, &h->cap_left, h->n_left + part->n_left, sizeof(*h->left), err))
+		return -1;
+	for (size_t i = 0; i < part->n_root; i++) {
+		h->root[h->n_root + i] = part->root[i];
+		h->root[h->n_root + i].file += h->n_file;
+	}
+	for (size_t i = 0; i < part->n_left; i++) {
+		h->left[h->n_left + i] = part->left[i];
+		if (part->left[i].file != NO_FILE)
+			h->left[h->n_left + i].file += h->n_file;
+	}
+	if (part->n_file)
+		memcpy(h->file + h->n_file, part->file, part->n_file * sizeof(*h->file));
+	h->n_file += part->n_file;
+	h->n_root += part->n_root;
+	h->n_left += part->n_left;
+	part->n_file = 0; /* their maps belong to h now */
+	return 0;
+}
+
+int harvest_append(struct harvest *h, struct harvest *part, struct error *err)
+{
+	if (append_files(h, part, err) ||
+	    reserve(&h->xattr, &h->cap_xattr, h->n_xattr + part->n_xattr, sizeof(*h->xattr), err) ||
+	    reserve(&h->claims.c, &h->claims.cap, h->claims.n + part->claims.n,
+		    sizeof(*h->claims.c), err))
+		return -1;
+	if (part->n_xattr)
+		memcpy(h->xattr + h->n_xattr, part->xattr, part->n_xattr * sizeof(*h->xattr));
+	h->n_xattr += part->n_xattr;
+	if (part->claims.n)
+		memcpy(h->claims.c + h->claims.n, part->claims.c,
+		       part->claims.n * sizeof(*h->claims.c));
+	h->claims.n += part->claims.n;
+	for (size_t i = 0; i < part->n_free; i++)
+		if (harvest_free(h, part->free[i].start, part->free[i].len, err))
+			return -1;
+	h->nothing += part->nothing;
+	harvest_release(part);
+	return 0;
+}

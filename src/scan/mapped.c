@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* scan: blocks of block-mapped (ext2/ext3 style) inodes. They stay where they are; here they are
+ * only claimed. libext2fs walks them; its handle is for one thread. */
+#include "scan_internal.h"
+
+#include <et/com_err.h>
+#include <inttypes.h>
+
+struct walk {
+	const struct source *src;
+	struct harvest *h;
+	struct left *left;
+	uint64_t *budget; /* blocks that all walks together may still visit */
+	uint64_t end;	  /* block behind the last data block seen */
+	bool failed;
+	struct error *err;
+};
+
+static int visit(ext2_filsys fs, blk64_t *block, e2_blkcnt_t blockcnt, blk64_t ref, int ref_offset,
+		 void *priv)
+{
+	struct walk *w = priv;
+	uint64_t b = *block;
+
+	(void)fs;
+	(void)ref;
+	(void)ref_offset;
+	if (!b)
+		return 0;
+	w->failed = true;
+	if (b < w->src->geo->first_data_block || b >= w->src->geo->blocks) {
+		source_damage(w->src, w->err, "inode %u: block %" PRIu64 " lies outside",
+			      w->left->ino, b);
+		return BLOCK_ABORT;
+	}
+	if (!*w->budget) {
+		source_damage(w->src, w->err,
+			      "inode %u: more blocks are claimed than the file system has",
+			      w->left->ino);
+		return BLOCK_ABORT;
+	}
+	(*w->budget)--;
+	if (claims_add(&w->h->claims, b, 1, OWNER_FIXED, w->left->ino, w->err))
+		return BLOCK_ABORT;
+	w->failed = false;
+	if (blockcnt >= 0) {
+		if (b != w->end)
+			w->left->runs++;
+		w->end = b + 1;
+	}
+	return 0;
+}
+
+int mapped_walk(const struct source *src, struct harvest *h, struct error *err)
+{
+	uint64_t budget = src->geo->blocks;
+	ext2_filsys fs = volume_fs(src->v);
+
+	for (size_t i = 0; i < h->n_left; i++) {
+		struct walk w = {
+			.src = src, .h = h, .left = &h->left[i], .budget = &budget, .err = err
+		};
+		errcode_t ret;
+
+		if (!h->left[i].walk)
+			continue;
+		if (source_stopped(src, err))
+			return -1;
+		ret = ext2fs_block_iterate3(fs, h->left[i].ino, BLOCK_FLAG_READ_ONLY, NULL, visit,
+					    &w);
+		if (w.failed)
+			return -1;
+		if (ret)
+			return source_damage(src, err, "inode %u: its block map can't be read: %s",
+					     h->left[i].ino, error_message(ret));
+	}
+	return 0;
+}

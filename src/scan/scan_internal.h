@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * scan, inside: what the parts of the collector hand to each other.
+ *
+ *   source     where everything is read from: device, geometry, freshly read group descriptors
+ *   harvest    what was found: files, claims, free ranges. Each group fills one of its own; the
+ *              driver appends them in group order, so the result does not depend on threads
+ *   crosscheck proves that the claims and the bitmaps agree (I9)
+ */
+#ifndef SCALEDEFRAG_SCAN_INTERNAL_H
+#define SCALEDEFRAG_SCAN_INTERNAL_H
+
+#include "scaledefrag/scan.h"
+
+#include <ext2fs/ext2fs.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "structures of the disk are used in place: little-endian machines only"
+#endif
+
+struct source {
+	struct volume *v;
+	struct device *dev;
+	const struct geometry *geo;
+	unsigned queue_depth;
+	const volatile int *stop; /* may be NULL */
+	const uint32_t *exclude;  /* sorted */
+	size_t n_exclude;
+	/*
+	 * A flat copy of the volume's handle whose group descriptors are `desc`: after a commit
+	 * those of the handle are old. Only for functions that look at superblock and descriptors.
+	 */
+	struct struct_ext2_filsys fs;
+	void *desc;
+};
+
+/* Reads the group descriptors and checks them. `src` needs no close on failure. */
+int source_open(struct volume *v, unsigned queue_depth, const volatile int *stop,
+		struct source *src, struct error *err);
+void source_close(struct source *src);
+/* ERROR_FSCK: the volume's name, what is wrong, and the command to run. Returns -1. */
+int source_damage(const struct source *src, struct error *err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+int source_stopped(const struct source *src, struct error *err); /* -1 with ERROR_STOPPED, or 0 */
+
+/* One block to read. Sorted by block, each block once. */
+struct want {
+	uint64_t block;
+	size_t index; /* the caller's */
+};
+typedef int (*block_fn)(void *ctx, size_t index, uint8_t *data, struct error *err);
+/*
+ * Reads blocks through one asynchronous queue, adjoining ones by one request, and calls fn for each
+ * as it comes in. If some fail, the error is that of the lowest block.
+ */
+int source_read_blocks(const struct source *src, const struct want *want, size_t n, block_fn fn,
+		       void *ctx, struct error *err);
+int want_compare(const void *a, const void *b); /* for qsort: by block, then index */
+
+/* Makes room for `need` entries of `size` bytes; keeps the array on failure. */
+int reserve(void *array, size_t *cap, size_t need, size_t size, struct error *err);
+
+enum owner {
+	OWNER_MOVABLE, /* who = inode */
+	OWNER_FIXED,   /* who = inode */
+	OWNER_META,    /* who = group whose metadata it is */
+};
+
+#define CLAIM_MAX_LEN ((1u << 30) - 1)
+
+struct claim { /* 16 bytes */
+	uint64_t start;
+	uint32_t len : 30;
+	uint32_t owner : 2;
+	uint32_t who;
+};
+
+struct claims {
+	struct claim *c;
+	size_t n, cap;
+};
+
+/* Adds a claim, merged with the last one where both are of one owner and adjoin. */
+int claims_add(struct claims *cl, uint64_t start, uint64_t len, enum owner owner, uint32_t who,
+	       struct error *err);
+
+struct tree_entry { /* a tree block still to be read; 32 bytes */
+	uint64_t pblk;
+	uint32_t lo, last; /* logical blocks it may map, last one included */
+	size_t file;	   /* index into the files */
+	uint32_t gen;	   /* i_generation: part of the block's checksum */
+};
+
+#define NO_FILE SIZE_MAX
+
+struct left { /* a file that is left alone */
+	uint32_t ino;
+	uint8_t why; /* enum leave_reason */
+	bool walk;   /* block-mapped: blocks still to be claimed */
+	size_t file; /* its extents are in harvest.file; or NO_FILE */
+	uint64_t runs;
+};
+
+struct xattr_ref {
+	uint64_t block;
+	uint32_t ino;
+};
+
+struct harvest {
+	struct snapshot_file *file; /* extent-mapped, movable or not, in inode order */
+	size_t n_file, cap_file;
+	struct tree_entry *root; /* entries of the roots of deep trees, in order */
+	size_t n_root, cap_root;
+	struct left *left; /* in inode order */
+	size_t n_left, cap_left;
+	struct xattr_ref *xattr;
+	size_t n_xattr, cap_xattr;
+	struct claims claims;
+	struct range *free; /* ascending, not adjoining */
+	size_t n_free, cap_free;
+	uint64_t nothing; /* inodes in use without blocks of their own */
+};
+
+void harvest_release(struct harvest *h);
+/* Appends `part` and empties it (its files now belong to `h`). */
+int harvest_append(struct harvest *h, struct harvest *part, struct error *err);
+/* Adds a free range behind all others. */
+int harvest_free(struct harvest *h, uint64_t start, uint64_t len, struct error *err);
+
+/* What an inode in use is. */
+enum shape { SHAPE_NOTHING, SHAPE_EXTENTS, SHAPE_BLOCKS, SHAPE_RESIZE };
+struct verdict {
+	uint8_t kind; /* enum file_kind */
+	uint8_t why;  /* enum leave_reason */
+	enum shape shape;
+};
+/* NULL, or a static text that says what is wrong with the inode. */
+const char *classify_inode(const struct source *src, uint32_t ino, struct ext2_inode *inode,
+			   struct verdict *out);
+
+/* Buffers of one thread. */
+struct scratch {
+	uint8_t *table;	 /* SCRATCH_TABLE bytes */
+	uint8_t *bitmap; /* one block */
+	struct extent root[EXTENT_ROOT_RECORDS];
+};
+#define SCRATCH_TABLE ((size_t)1 << 20)
+int scratch_new(const struct source *src, struct scratch *s, struct error *err);
+void scratch_free(struct scratch *s);
+
+int inodes_scan_group(const struct source *src, uint32_t group, struct scratch *s,
+		      struct harvest *h, struct error *err);
+/*
+ * Takes one inode (its checksum is verified here) into the harvest: a file with its root decoded,
+ * its claims, its xattr block.
+ */
+int inodes_take(const struct source *src, uint32_t ino, uint8_t *raw, struct harvest *h,
+		struct error *err);
+
+/* Block bitmap of a group -> free ranges; checksum and the group's count checked. */
+int freespace_scan_group(const struct source *src, uint32_t group, uint8_t *bitmap,
+			 struct harvest *h, struct error *err);
+/* Claims of the metadata of a group: backups, descriptors, bitmaps, inode table, MMP block. */
+int freespace_claim_metadata(const struct source *src, uint32_t group, struct claims *cl,
+			     struct error *err);
+
+/* Reads the trees below `root` (n entries, in file and logical order) into the files' maps. */
+int trees_read(const struct source *src, struct snapshot_file *file, const struct tree_entry *root,
+	       size_t n, struct error *err);
+
+/* Walks the block-mapped files of the harvest and claims their blocks. */
+int mapped_walk(const struct source *src, struct harvest *h, struct error *err);
+
+/* I9. Sorts the claims. */
+int crosscheck(const struct source *src, struct harvest *h, struct error *err);
+
+#endif
