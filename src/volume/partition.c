@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Partition tables (GPT, MBR, ...), read by libblkid. */
+#include "internal.h"
+#include <blkid/blkid.h>
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#define SECTOR 512u /* bytes: libblkid's unit */
+
+struct table {
+	blkid_probe probe;
+	blkid_partlist list;
+	int n;
+};
+
+/* False: no table. The caller closes it. */
+static bool table_open(struct table *t, int fd)
+{
+	*t = (struct table){ .probe = blkid_new_probe() };
+	if (!t->probe || blkid_probe_set_device(t->probe, fd, 0, 0) < 0)
+		return false;
+	blkid_probe_enable_superblocks(t->probe, 0);
+	blkid_probe_enable_partitions(t->probe, 1);
+	t->list = blkid_probe_get_partitions(t->probe);
+	t->n = t->list ? blkid_partlist_numof_partitions(t->list) : 0;
+	return t->n > 0;
+}
+
+static void table_close(struct table *t)
+{
+	blkid_free_probe(t->probe);
+}
+
+struct part {
+	unsigned number;
+	uint64_t base, len; /* bytes */
+	bool extended;
+};
+
+static bool table_part(const struct table *t, int i, struct part *out)
+{
+	blkid_partition p = blkid_partlist_get_partition(t->list, i);
+	if (!p)
+		return false;
+	blkid_loff_t start = blkid_partition_get_start(p), size = blkid_partition_get_size(p);
+	if (start < 0 || size <= 0 || start > INT64_MAX / (int)SECTOR ||
+	    size > INT64_MAX / (int)SECTOR)
+		return false;
+	out->number = (unsigned)blkid_partition_get_partno(p);
+	out->base = (uint64_t)start * SECTOR;
+	out->len = (uint64_t)size * SECTOR;
+	out->extended = blkid_partition_is_extended(p);
+	return true;
+}
+
+/* /dev/NAME of partition `number` of a disk, from sysfs. */
+static bool part_node(const struct place *pl, unsigned number, char *out, size_t size)
+{
+	char dir[PATH_MAX], line[32];
+	struct dirent *de;
+	bool found = false;
+
+	snprintf(dir, sizeof(dir), "%s/dev/block/%u:%u", pl->sys_root, major(pl->st.st_rdev),
+		 minor(pl->st.st_rdev));
+	DIR *d = opendir(dir);
+	while (d && !found && (de = readdir(d)))
+		if (de->d_name[0] != '.' &&
+		    text_first_line(line, sizeof(line), "%s/%s/partition", dir, de->d_name) &&
+		    strtoul(line, NULL, 10) == number) {
+			snprintf(out, size, "/dev/%.64s", de->d_name);
+			found = true;
+		}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* "'PATH?offset=N'" or the partition's own node */
+static void part_command(const struct place *pl, const struct part *p, char *out, size_t size)
+{
+	char name[PATH_MAX];
+
+	if (pl->is_device && part_node(pl, p->number, out, size))
+		return;
+	snprintf(name, sizeof(name), "%.*s?offset=%llu", PATH_MAX - 40, pl->path,
+		 (unsigned long long)p->base);
+	char *quoted = text_quote(name);
+	snprintf(out, size, "%s", quoted ? quoted : "");
+	free(quoted);
+}
+
+/* One line: every ext4 partition with its command, as many as fit. */
+static int refuse_list(const struct place *pl, int fd, const struct table *t, const char *why,
+		       struct error *err)
+{
+	char list[512] = "", item[PATH_MAX + 64], cmd[PATH_MAX];
+	unsigned found = 0, left = 0;
+	struct part p;
+
+	for (int i = 0; i < t->n; i++) {
+		if (!table_part(t, i, &p) || p.extended || !content_has_ext(fd, p.base))
+			continue;
+		found++;
+		part_command(pl, &p, cmd, sizeof(cmd));
+		int n = snprintf(item, sizeof(item), "%s%u: scaledefrag-offline %s",
+				 *list ? "; " : "", p.number, cmd);
+		if (strlen(list) + (size_t)n + strlen(pl->shown) + strlen(why) < 640 &&
+		    strlen(list) + (size_t)n < sizeof(list))
+			strcat(list, item);
+		else
+			left++;
+	}
+	if (!found)
+		return error_set(err, ERROR_USAGE, "%s %s, and none of its %d partitions is ext4",
+				 pl->shown, why, t->n);
+	if (left)
+		return error_set(err, ERROR_USAGE, "%s %s; ext4: %s%s%u more (--partition N)",
+				 pl->shown, why, list, *list ? "; and " : "", left);
+	return error_set(err, ERROR_USAGE, "%s %s; ext4: %s", pl->shown, why, list);
+}
+
+int partition_list(const struct place *pl, int fd, bool has_ext, struct error *err)
+{
+	struct table t;
+	struct part p;
+	bool any = !has_ext;
+
+	if (!table_open(&t, fd)) {
+		table_close(&t);
+		return 0;
+	}
+	/* With a superblock of its own only if a partition holds a file system as well. */
+	for (int i = 0; i < t.n && !any; i++)
+		any = table_part(&t, i, &p) && p.base && content_has_ext(fd, p.base);
+	if (any)
+		refuse_list(pl, fd, &t, "is a whole disk with partitions", err);
+	table_close(&t);
+	return any;
+}
+
+int partition_resolve(struct place *pl, int fd, unsigned number, struct error *err)
+{
+	struct table t;
+	struct part p;
+	int r = 1;
+
+	if (!table_open(&t, fd))
+		r = error_set(err, ERROR_USAGE, "%s has no partition table: leave out --partition",
+			      pl->shown);
+	for (int i = 0; r > 0 && i < t.n; i++)
+		if (table_part(&t, i, &p) && p.number == number && !p.extended)
+			r = place_set_base(pl, p.base, p.len, err);
+	if (r > 0) {
+		char why[64];
+		snprintf(why, sizeof(why), "has no partition %u", number);
+		r = refuse_list(pl, fd, &t, why, err);
+	}
+	table_close(&t);
+	return r;
+}
+
+void partition_limit(struct place *pl, int fd)
+{
+	struct table t;
+	struct part p;
+
+	if (!pl->base)
+		return;
+	if (table_open(&t, fd)) {
+		for (int i = 0; i < t.n; i++)
+			if (table_part(&t, i, &p) && p.base == pl->base && p.len < pl->room &&
+			    !p.extended)
+				pl->room = p.len;
+	}
+	table_close(&t);
+}
