@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_IO (1u << 30) /* bytes of one request; libext2fs reads all group descriptors at once   \
-			   */
+#define MAX_IO                                                                                     \
+	(1u << 30) /* bytes of one request; libext2fs reads all group descriptors at once          \
+		    */
 
 struct channel {
 	struct device *dev;

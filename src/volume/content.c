@@ -65,19 +65,19 @@ static const struct kind kinds[] = {
 bool content_has_ext(int fd, uint64_t base)
 {
 	uint16_t magic;
-	ssize_t n = place_read(fd, &magic, 2,
-			       base + SUPERBLOCK_AT + offsetof(struct ext2_super_block, s_magic));
+	ssize_t n = target_read(fd, &magic, 2,
+				base + SUPERBLOCK_AT + offsetof(struct ext2_super_block, s_magic));
 	return n == 2 && le16toh(magic) == EXT2_SUPER_MAGIC;
 }
 
-static int check_container(const struct place *pl, const uint8_t *head, size_t len,
+static int check_container(const struct target *tg, const uint8_t *head, size_t len,
 			   struct error *err)
 {
 	for (size_t i = 0; i < sizeof(containers) / sizeof(*containers); i++) {
 		const struct magic *m = &containers[i];
 		if (m->at + m->len <= len && !memcmp(head + m->at, m->bytes, m->len))
 			return error_set(err, ERROR_USAGE, "%s is %s, not a raw ext4 image: %s",
-					 pl->shown, m->name, m->help);
+					 tg->shown, m->name, m->help);
 	}
 	return 0;
 }
@@ -87,30 +87,30 @@ static bool is_ext(const char *type)
 	return !strncmp(type, "ext", 3) || !strcmp(type, "jbd");
 }
 
-static int refuse_type(const struct place *pl, const char *type, struct error *err)
+static int refuse_type(const struct target *tg, const char *type, struct error *err)
 {
 	char shown[64];
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(kinds[i].type, type))
-			return error_set(err, ERROR_USAGE, "%s is %s, not ext4: %s", pl->shown,
+			return error_set(err, ERROR_USAGE, "%s is %s, not ext4: %s", tg->shown,
 					 kinds[i].name, kinds[i].help);
 	text_escape(type, strlen(type), shown, sizeof(shown));
-	return error_set(err, ERROR_USAGE, "%s is %s, not ext4", pl->shown, shown);
+	return error_set(err, ERROR_USAGE, "%s is %s, not ext4", tg->shown, shown);
 }
 
 /* 0: ext or nothing known; -1: something else, or two at once */
-static int check_type(const struct place *pl, int fd, bool has_ext, struct error *err)
+static int check_type(const struct target *tg, int fd, bool has_ext, struct error *err)
 {
 	const char *type = NULL;
 	int r = 0;
 
 	blkid_probe pr = blkid_new_probe();
 	if (!pr ||
-	    blkid_probe_set_device(pr, fd, (blkid_loff_t)pl->base, (blkid_loff_t)pl->room) < 0) {
+	    blkid_probe_set_device(pr, fd, (blkid_loff_t)tg->base, (blkid_loff_t)tg->room) < 0) {
 		blkid_free_probe(pr);
 		return error_set(err, ERROR_OPERATION, "%s: cannot look for file systems",
-				 pl->shown);
+				 tg->shown);
 	}
 	blkid_probe_enable_superblocks(pr, 1);
 	blkid_probe_set_superblocks_flags(pr, BLKID_SUBLKS_TYPE | BLKID_SUBLKS_USAGE);
@@ -118,13 +118,13 @@ static int check_type(const struct place *pl, int fd, bool has_ext, struct error
 	if (found == 0)
 		blkid_probe_lookup_value(pr, "TYPE", &type, NULL);
 	if (type && !is_ext(type))
-		r = refuse_type(pl, type, err);
+		r = refuse_type(tg, type, err);
 	else if (found == -2)
 		r = error_set(err, ERROR_USAGE,
 			      "%s bears the marks of more than one file system, RAID or LVM%s; see "
 			      "them with: "
 			      "wipefs -n %s",
-			      pl->shown, has_ext ? ", ext4 among them" : "", pl->arg);
+			      tg->shown, has_ext ? ", ext4 among them" : "", tg->arg);
 	blkid_free_probe(pr);
 	return r;
 }
@@ -135,7 +135,7 @@ static bool is_zero(const uint8_t *p, size_t len)
 }
 
 /* No magic where it belongs. A backup of the superblock says that one was there. */
-static int refuse_unknown(const struct place *pl, int fd, struct error *err)
+static int refuse_unknown(const struct target *tg, int fd, struct error *err)
 {
 	enum { LOOK = 65536 };
 	uint8_t *buf = malloc(LOOK);
@@ -145,51 +145,51 @@ static int refuse_unknown(const struct place *pl, int fd, struct error *err)
 	for (uint32_t bs = 1024; bs <= 65536; bs *= 2) {
 		uint64_t block = (uint64_t)bs * 8 + (bs == 1024);
 		/* bytes 0.. of the backup's block, not 1024.. */
-		if (block * bs + SUPERBLOCK_LEN <= pl->room &&
-		    content_has_ext(fd, pl->base + block * bs - SUPERBLOCK_AT)) {
+		if (block * bs + SUPERBLOCK_LEN <= tg->room &&
+		    content_has_ext(fd, tg->base + block * bs - SUPERBLOCK_AT)) {
 			free(buf);
 			return error_set(err, ERROR_FSCK,
 					 "%s: the superblock is gone, but a backup may be in block "
 					 "%llu; run: "
 					 "e2fsck -b %llu -B %u %s",
-					 pl->shown, (unsigned long long)block,
-					 (unsigned long long)block, bs, pl->arg);
+					 tg->shown, (unsigned long long)block,
+					 (unsigned long long)block, bs, tg->arg);
 		}
 	}
-	ssize_t n = place_read(fd, buf, LOOK, pl->base);
+	ssize_t n = target_read(fd, buf, LOOK, tg->base);
 	bool zero = n > 0 && is_zero(buf, (size_t)n);
 	free(buf);
 	if (n < 0)
-		return error_sys(err, ERROR_OPERATION, errno, "cannot read %s", pl->shown);
+		return error_sys(err, ERROR_OPERATION, errno, "cannot read %s", tg->shown);
 	if (zero)
 		return error_set(err, ERROR_USAGE,
 				 "%s holds no file system: only zeros in its first %zd bytes",
-				 pl->shown, n);
-	return error_set(err, ERROR_USAGE, "%s holds no ext4 file system%s", pl->shown,
-			 pl->base ? " at that offset" : "");
+				 tg->shown, n);
+	return error_set(err, ERROR_USAGE, "%s holds no ext4 file system%s", tg->shown,
+			 tg->base ? " at that offset" : "");
 }
 
-int content_check(const struct place *pl, int fd, struct error *err)
+int content_check(const struct target *tg, int fd, struct error *err)
 {
 	uint8_t head[HEAD];
 
-	ssize_t n = place_read(fd, head, HEAD, pl->base);
+	ssize_t n = target_read(fd, head, HEAD, tg->base);
 	if (n < 0)
-		return error_sys(err, ERROR_OPERATION, errno, "cannot read %s", pl->shown);
-	if (check_container(pl, head, (size_t)n, err))
+		return error_sys(err, ERROR_OPERATION, errno, "cannot read %s", tg->shown);
+	if (check_container(tg, head, (size_t)n, err))
 		return -1;
-	if (pl->room < SUPERBLOCK_AT + SUPERBLOCK_LEN)
+	if (tg->room < SUPERBLOCK_AT + SUPERBLOCK_LEN)
 		return error_set(err, ERROR_USAGE,
-				 "%s holds no ext4 file system: it has only %llu bytes", pl->shown,
-				 (unsigned long long)pl->room);
-	bool has_ext = content_has_ext(fd, pl->base);
-	if (check_type(pl, fd, has_ext, err))
+				 "%s holds no ext4 file system: it has only %llu bytes", tg->shown,
+				 (unsigned long long)tg->room);
+	bool has_ext = content_has_ext(fd, tg->base);
+	if (check_type(tg, fd, has_ext, err))
 		return -1;
 	/* A stale superblock in front of partitions is no file system either; ?offset=0 insists. */
-	if (!pl->base && !pl->has_offset) {
-		int r = partition_list(pl, fd, has_ext, err);
+	if (!tg->base && !tg->has_offset) {
+		int r = partition_list(tg, fd, has_ext, err);
 		if (r)
 			return -1;
 	}
-	return has_ext ? 0 : refuse_unknown(pl, fd, err);
+	return has_ext ? 0 : refuse_unknown(tg, fd, err);
 }

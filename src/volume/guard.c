@@ -118,13 +118,13 @@ static void collect_all(const struct superblock *sb, enum verdict verdict, char 
 	collect(sb->ro_compat, ro_compat_features, 'R', verdict, out, size);
 }
 
-int guard_features(const struct place *pl, const struct superblock *sb, struct error *err)
+int guard_features(const struct target *tg, const struct superblock *sb, struct error *err)
 {
 	char names[384] = "";
 
 	if (le32toh(sb->raw.s_rev_level) > EXT2_MAX_SUPP_REV)
 		return error_set(err, ERROR_USAGE, "%s: revision %u of the format is not supported",
-				 pl->shown, le32toh(sb->raw.s_rev_level));
+				 tg->shown, le32toh(sb->raw.s_rev_level));
 	collect_all(sb, NEVER, names, sizeof(names));
 	if (le32toh(sb->raw.s_creator_os) == EXT2_OS_HURD)
 		append(names, sizeof(names), "a file system of GNU Hurd");
@@ -132,11 +132,11 @@ int guard_features(const struct place *pl, const struct superblock *sb, struct e
 	    sb->raw.s_checksum_type != EXT2_CRC32C_CHKSUM)
 		append(names, sizeof(names), "a checksum type other than crc32c");
 	if (*names)
-		return error_set(err, ERROR_USAGE, "%s: not supported: %s", pl->shown, names);
+		return error_set(err, ERROR_USAGE, "%s: not supported: %s", tg->shown, names);
 	return 0;
 }
 
-int guard_not_yet(const struct place *pl, const struct superblock *sb, struct error *err)
+int guard_not_yet(const struct target *tg, const struct superblock *sb, struct error *err)
 {
 	static const uint8_t none[16];
 	char names[256] = "";
@@ -147,11 +147,11 @@ int guard_not_yet(const struct place *pl, const struct superblock *sb, struct er
 	else if (sb->raw.s_journal_dev || memcmp(sb->raw.s_journal_uuid, none, sizeof(none)))
 		append(names, sizeof(names), "an external journal");
 	if (*names)
-		return error_set(err, ERROR_USAGE, "%s: not supported yet: %s", pl->shown, names);
+		return error_set(err, ERROR_USAGE, "%s: not supported yet: %s", tg->shown, names);
 	return 0;
 }
 
-int guard_mmp(const struct place *pl, int fd, const struct superblock *sb, struct error *err)
+int guard_mmp(const struct target *tg, int fd, const struct superblock *sb, struct error *err)
 {
 	uint64_t block = le64toh(sb->raw.s_mmp_block);
 	char node[TEXT_NAME], dev[TEXT_NAME];
@@ -160,18 +160,18 @@ int guard_mmp(const struct place *pl, int fd, const struct superblock *sb, struc
 	if (!(sb->incompat & EXT4_FEATURE_INCOMPAT_MMP))
 		return 0;
 	if (!sb->block_size || block <= le32toh(sb->raw.s_first_data_block) ||
-	    block >= sb->blocks || block >= pl->room / sb->block_size)
+	    block >= sb->blocks || block >= tg->room / sb->block_size)
 		return error_set(
 			err, ERROR_FSCK,
 			"%s: the MMP block %llu lies outside the file system; run: e2fsck -f %s",
-			pl->shown, (unsigned long long)block, pl->arg);
-	if (place_read(fd, &mmp, sizeof(mmp), pl->base + block * sb->block_size) !=
+			tg->shown, (unsigned long long)block, tg->arg);
+	if (target_read(fd, &mmp, sizeof(mmp), tg->base + block * sb->block_size) !=
 	    (ssize_t)sizeof(mmp))
 		return error_sys(err, ERROR_OPERATION, errno, "%s: cannot read the MMP block",
-				 pl->shown);
+				 tg->shown);
 	if (le32toh(mmp.mmp_magic) != EXT4_MMP_MAGIC)
 		return error_set(err, ERROR_FSCK, "%s: the MMP block is broken; run: e2fsck -f %s",
-				 pl->shown, pl->arg);
+				 tg->shown, tg->arg);
 	uint32_t seq = le32toh(mmp.mmp_seq);
 	if (seq == EXT4_MMP_SEQ_CLEAN)
 		return 0;
@@ -181,13 +181,13 @@ int guard_mmp(const struct place *pl, int fd, const struct superblock *sb, struc
 		err, ERROR_OPERATION,
 		"%s: in use by node '%.128s' (device '%.64s')%s, says its MMP block; if that is "
 		"surely over, run: tune2fs -f -E clear_mmp %s",
-		pl->shown, node, dev, seq == EXT4_MMP_SEQ_FSCK ? ", where e2fsck is running" : "",
-		pl->arg);
+		tg->shown, node, dev, seq == EXT4_MMP_SEQ_FSCK ? ", where e2fsck is running" : "",
+		tg->arg);
 }
 
-int guard_size(const struct place *pl, const struct superblock *sb, struct error *err)
+int guard_size(const struct target *tg, const struct superblock *sb, struct error *err)
 {
-	unsigned long long have = pl->room, want = sb->blocks * sb->block_size;
+	unsigned long long have = tg->room, want = sb->blocks * sb->block_size;
 
 	/* blocks may be any 64-bit number here; bounds are judged later */
 	if (!sb->block_size || sb->blocks <= have / sb->block_size)
@@ -198,10 +198,10 @@ int guard_size(const struct place *pl, const struct superblock *sb, struct error
 		err, ERROR_FSCK,
 		"%s is shorter than its file system: %llu bytes of %llu; get a whole copy, or see "
 		"what is lost by: e2fsck -fn %s",
-		pl->shown, have, want, pl->arg);
+		tg->shown, have, want, tg->arg);
 }
 
-int guard_state(const struct place *pl, const struct superblock *sb, struct error *err)
+int guard_state(const struct target *tg, const struct superblock *sb, struct error *err)
 {
 	uint16_t state = le16toh(sb->raw.s_state);
 	const uint16_t fc_replay = 0x0020; /* kernel EXT4_FC_REPLAY */
@@ -210,29 +210,29 @@ int guard_state(const struct place *pl, const struct superblock *sb, struct erro
 	if (!sb->csum_ok)
 		return error_set(err, ERROR_FSCK,
 				 "%s: the superblock's checksum is wrong; run: e2fsck -f %s",
-				 pl->shown, pl->arg);
+				 tg->shown, tg->arg);
 	if (state & EXT2_ERROR_FS)
 		return error_set(
 			err, ERROR_FSCK,
 			"%s: the kernel has found errors in it (%u counted); run: e2fsck -f %s",
-			pl->shown, errors, pl->arg);
+			tg->shown, errors, tg->arg);
 	if (!(state & EXT2_VALID_FS) || state & (EXT3_ORPHAN_FS | fc_replay))
 		return error_set(err, ERROR_FSCK, "%s was not cleanly unmounted; run: e2fsck -p %s",
-				 pl->shown, pl->arg);
+				 tg->shown, tg->arg);
 	if (sb->raw.s_last_orphan)
 		return error_set(
 			err, ERROR_FSCK,
 			"%s: deleted files wait to be freed (orphan inode %u); run: e2fsck -p %s",
-			pl->shown, le32toh(sb->raw.s_last_orphan), pl->arg);
+			tg->shown, le32toh(sb->raw.s_last_orphan), tg->arg);
 	if (sb->ro_compat & EXT4_FEATURE_RO_COMPAT_ORPHAN_PRESENT)
 		return error_set(
 			err, ERROR_FSCK,
 			"%s: deleted files wait to be freed (orphan_present); run: e2fsck -p %s",
-			pl->shown, pl->arg);
+			tg->shown, tg->arg);
 	return 0;
 }
 
-int guard_memory(const struct place *pl, const struct superblock *sb, struct error *err)
+int guard_memory(const struct target *tg, const struct superblock *sb, struct error *err)
 {
 	uint64_t bytes = sb->groups * sb->desc_size; /* 2^32 * 2^10 at most */
 
@@ -241,23 +241,23 @@ int guard_memory(const struct place *pl, const struct superblock *sb, struct err
 			err, ERROR_OPERATION,
 			"%s: its %llu groups would take %llu MiB of memory for descriptors "
 			"alone; %llu MiB is the limit",
-			pl->shown, (unsigned long long)sb->groups,
+			tg->shown, (unsigned long long)sb->groups,
 			(unsigned long long)(bytes >> 20), GUARD_DESC_BYTES >> 20);
 	return 0;
 }
 
-int guard_all(const struct place *pl, int fd, const struct superblock *sb, bool before_preen,
+int guard_all(const struct target *tg, int fd, const struct superblock *sb, bool before_preen,
 	      struct error *err)
 {
 	/* With a wrong checksum no field can be believed: e2fsck takes a backup. */
 	if (before_preen && !sb->csum_ok)
 		return 0;
-	if (guard_features(pl, sb, err) || guard_mmp(pl, fd, sb, err) || guard_size(pl, sb, err))
+	if (guard_features(tg, sb, err) || guard_mmp(tg, fd, sb, err) || guard_size(tg, sb, err))
 		return -1;
 	if (before_preen)
-		return guard_not_yet(pl, sb, err);
-	if (guard_state(pl, sb, err) || guard_not_yet(pl, sb, err) ||
-	    superblock_check(pl, sb, err) || guard_memory(pl, sb, err))
+		return guard_not_yet(tg, sb, err);
+	if (guard_state(tg, sb, err) || guard_not_yet(tg, sb, err) ||
+	    superblock_check(tg, sb, err) || guard_memory(tg, sb, err))
 		return -1;
 	return 0;
 }
@@ -288,19 +288,19 @@ static const char *wrong_group(ext2_filsys fs, const struct geometry *geo, dgrp_
 	return NULL;
 }
 
-int guard_groups(const struct place *pl, ext2_filsys fs, const struct geometry *geo,
+int guard_groups(const struct target *tg, ext2_filsys fs, const struct geometry *geo,
 		 struct error *err)
 {
 	if (fs->group_desc_count != geo->groups || fs->blocksize != geo->block_size ||
 	    ext2fs_blocks_count(fs->super) != geo->blocks)
 		return error_set(err, ERROR_OPERATION,
-				 "%s changed while it was being opened; start again", pl->shown);
+				 "%s changed while it was being opened; start again", tg->shown);
 	for (dgrp_t g = 0; g < fs->group_desc_count; g++) {
 		const char *wrong = wrong_group(fs, geo, g);
 		if (wrong)
 			return error_set(err, ERROR_FSCK,
 					 "%s: descriptor of group %u: %s; run: e2fsck -f %s",
-					 pl->shown, g, wrong, pl->arg);
+					 tg->shown, g, wrong, tg->arg);
 	}
 	return 0;
 }

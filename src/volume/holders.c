@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 struct search {
-	const struct place *pl;
+	const struct target *tg;
 	struct mounts mounts;
 };
 
@@ -115,7 +115,7 @@ static int check_swaps(const struct search *s, const char *what, dev_t dev, stru
 	size_t size = 0;
 	int r = 0;
 
-	snprintf(path, sizeof(path), "%s/swaps", s->pl->proc_root);
+	snprintf(path, sizeof(path), "%s/swaps", s->tg->proc_root);
 	FILE *f = fopen(path, "re");
 	while (!r && f && getline(&line, &size, f) > 0) {
 		char *file = strtok_r(line, " \t\n", &save);
@@ -125,9 +125,9 @@ static int check_swaps(const struct search *s, const char *what, dev_t dev, stru
 		text_unescape_octal(file);
 		if (stat(file, &st) < 0)
 			continue;
-		bool same = s->pl->is_device ? S_ISBLK(st.st_mode) && st.st_rdev == dev
-					     : st.st_dev == s->pl->st.st_dev &&
-						       st.st_ino == s->pl->st.st_ino;
+		bool same = s->tg->is_device ? S_ISBLK(st.st_mode) && st.st_rdev == dev
+					     : st.st_dev == s->tg->st.st_dev &&
+						       st.st_ino == s->tg->st.st_ino;
 		if (same) {
 			char shown[TEXT_NAME];
 			text_escape(file, strlen(file), shown, sizeof(shown));
@@ -198,20 +198,20 @@ static int check_partition(const struct search *s, const char *dir, const char *
 	char what[TEXT_NAME + 128], shown[64];
 
 	text_escape(name, strlen(name), shown, sizeof(shown));
-	snprintf(what, sizeof(what), "%s: its partition %s", s->pl->shown, shown);
+	snprintf(what, sizeof(what), "%s: its partition %s", s->tg->shown, shown);
 	return check_device(s, what, dir, dev, err);
 }
 
 /* The device itself, its partitions if it is a disk, its disk if it is a partition. */
 static int check_family(const struct search *s, struct error *err)
 {
-	const struct place *pl = s->pl;
+	const struct target *tg = s->tg;
 	char dir[PATH_MAX], disk[PATH_MAX], line[32], what[TEXT_NAME + 128];
 	dev_t dev;
 
-	snprintf(dir, sizeof(dir), "%s/dev/block/%u:%u", pl->sys_root, major(pl->st.st_rdev),
-		 minor(pl->st.st_rdev));
-	if (check_device(s, pl->shown, dir, pl->st.st_rdev, err) ||
+	snprintf(dir, sizeof(dir), "%s/dev/block/%u:%u", tg->sys_root, major(tg->st.st_rdev),
+		 minor(tg->st.st_rdev));
+	if (check_device(s, tg->shown, dir, tg->st.st_rdev, err) ||
 	    each_partition(s, dir, check_partition, err))
 		return -1;
 	if (!text_first_line(line, sizeof(line), "%s/partition", dir))
@@ -219,7 +219,7 @@ static int check_family(const struct search *s, struct error *err)
 	snprintf(disk, sizeof(disk), "%.*s/..", PATH_MAX - 8, dir);
 	if (!device_number(disk, &dev))
 		return 0;
-	snprintf(what, sizeof(what), "%s: its whole disk", pl->shown);
+	snprintf(what, sizeof(what), "%s: its whole disk", tg->shown);
 	return check_device(s, what, disk, dev, err);
 }
 
@@ -228,7 +228,7 @@ static int check_family(const struct search *s, struct error *err)
  * renamed, deleted, or lies in another namespace; the ioctl tells device and inode, where we may
  * ask.
  */
-static bool loop_is_over(const struct place *pl, const char *name, const char *backing,
+static bool loop_is_over(const struct target *tg, const char *name, const char *backing,
 			 const struct stat *want)
 {
 	static const char deleted[] = " (deleted)";
@@ -236,7 +236,7 @@ static bool loop_is_over(const struct place *pl, const char *name, const char *b
 	struct loop_info64 info;
 	struct stat st;
 
-	if (!strcmp(pl->sys_root, "/sys")) {
+	if (!strcmp(tg->sys_root, "/sys")) {
 		snprintf(path, sizeof(path), "/dev/%s", name);
 		int fd = open(path, O_RDONLY | O_CLOEXEC);
 		bool known = fd >= 0 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0;
@@ -265,7 +265,7 @@ static int refuse_loop_part(const struct search *s, const char *dir, const char 
 	(void)dir;
 	if (!m)
 		return 0;
-	snprintf(what, sizeof(what), "%s is in use by /dev/%.40s, which is", s->pl->shown, name);
+	snprintf(what, sizeof(what), "%s is in use by /dev/%.40s, which is", s->tg->shown, name);
 	return refuse_mounted(s, what, m, err);
 }
 
@@ -280,7 +280,7 @@ static int refuse_loop(const struct search *s, const char *dir, const char *name
 		err, ERROR_OPERATION,
 		"%s is in use by /dev/%.40s (losetup); run: losetup -d /dev/%.40s, or give "
 		"/dev/%.40s itself",
-		s->pl->shown, name, name, name);
+		s->tg->shown, name, name, name);
 }
 
 /* Loop devices over `st`, except `own`. */
@@ -291,15 +291,15 @@ static int check_loops(const struct search *s, const struct stat *st, const char
 	struct dirent *de;
 	int r = 0;
 
-	snprintf(dir, sizeof(dir), "%s/block", s->pl->sys_root);
+	snprintf(dir, sizeof(dir), "%s/block", s->tg->sys_root);
 	DIR *d = opendir(dir);
 	while (!r && d && (de = readdir(d))) {
 		if (strncmp(de->d_name, "loop", 4) || (own && !strcmp(own, de->d_name)))
 			continue;
-		snprintf(dir, sizeof(dir), "%s/block/%s", s->pl->sys_root, de->d_name);
+		snprintf(dir, sizeof(dir), "%s/block/%s", s->tg->sys_root, de->d_name);
 		if (text_first_line(backing, sizeof(backing), "%.*s/loop/backing_file",
 				    PATH_MAX - 32, dir) &&
-		    loop_is_over(s->pl, de->d_name, backing, st))
+		    loop_is_over(s->tg, de->d_name, backing, st))
 			r = refuse_loop(s, dir, de->d_name, err);
 	}
 	if (d)
@@ -313,8 +313,8 @@ static int check_loop_siblings(const struct search *s, struct error *err)
 	char dir[PATH_MAX], backing[PATH_MAX], real[PATH_MAX];
 	struct stat st;
 
-	snprintf(dir, sizeof(dir), "%s/dev/block/%u:%u", s->pl->sys_root, major(s->pl->st.st_rdev),
-		 minor(s->pl->st.st_rdev));
+	snprintf(dir, sizeof(dir), "%s/dev/block/%u:%u", s->tg->sys_root, major(s->tg->st.st_rdev),
+		 minor(s->tg->st.st_rdev));
 	if (!text_first_line(backing, sizeof(backing), "%.*s/loop/backing_file", PATH_MAX - 32,
 			     dir) ||
 	    stat(backing, &st) < 0 || !realpath(dir, real))
@@ -331,26 +331,26 @@ static int check_fuse(const struct search *s, struct error *err)
 	for (size_t i = 0; i < s->mounts.n; i++) {
 		const struct mount *m = &s->mounts.m[i];
 		if (strncmp(m->type, "fuse", 4) || *m->source != '/' || stat(m->source, &st) < 0 ||
-		    st.st_dev != s->pl->st.st_dev || st.st_ino != s->pl->st.st_ino)
+		    st.st_dev != s->tg->st.st_dev || st.st_ino != s->tg->st.st_ino)
 			continue;
 		char what[TEXT_NAME + 64];
-		snprintf(what, sizeof(what), "%s is", s->pl->shown);
+		snprintf(what, sizeof(what), "%s is", s->tg->shown);
 		return refuse_mounted(s, what, m, err);
 	}
 	return 0;
 }
 
-int holders_check(const struct place *pl, struct error *err)
+int holders_check(const struct target *tg, struct error *err)
 {
-	struct search s = { .pl = pl };
+	struct search s = { .tg = tg };
 	int r;
 
-	if (mounts_load(pl->proc_root, &s.mounts, err))
+	if (mounts_load(tg->proc_root, &s.mounts, err))
 		return -1;
-	if (pl->is_device)
+	if (tg->is_device)
 		r = check_family(&s, err) || check_loop_siblings(&s, err);
 	else
-		r = check_loops(&s, &pl->st, NULL, err) || check_swaps(&s, pl->shown, 0, err);
+		r = check_loops(&s, &tg->st, NULL, err) || check_swaps(&s, tg->shown, 0, err);
 	r = r || check_fuse(&s, err);
 	mounts_release(&s.mounts);
 	return r ? -1 : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the files of volume/ share. Order of use: place (what was asked for) -> lock -> check
+ * What the files of volume/ share. Order of use: target (what was asked for) -> lock -> check
  * (holders, content, superblock, guard) -> preen -> one exclusive descriptor -> check again ->
  * channel.
  *
@@ -20,7 +20,7 @@
 #define GUARD_DESC_BYTES (128ull << 20) /* the most that group descriptors may take in memory */
 
 /* What the user named, and where in it the file system lies. */
-struct place {
+struct target {
 	char *name;  /* as given */
 	char *path;  /* without ?offset= */
 	char *shown; /* path, escaped for messages */
@@ -35,14 +35,14 @@ struct place {
 	uint64_t room;	 /* bytes from base up to the end of its partition, file or device */
 };
 
-int place_init(struct place *pl, const struct volume_options *o, struct error *err);
-void place_release(struct place *pl);
+int target_init(struct target *tg, const struct volume_options *o, struct error *err);
+void target_release(struct target *tg);
 /* Size of the open file or device -> size and room. */
-int place_measure(struct place *pl, int fd, struct error *err);
+int target_measure(struct target *tg, int fd, struct error *err);
 /* The file system starts at `base` and has `room` bytes: partition N was chosen. */
-int place_set_base(struct place *pl, uint64_t base, uint64_t room, struct error *err);
+int place_set_base(struct target *tg, uint64_t base, uint64_t room, struct error *err);
 /* Reads up to `len` bytes at `offset` of the file; bytes read (short at its end), -1 on errors. */
-ssize_t place_read(int fd, void *buf, size_t len, uint64_t offset);
+ssize_t target_read(int fd, void *buf, size_t len, uint64_t offset);
 
 /* text.c: names in messages are hostile. Each writes a terminated string into out. */
 void text_escape(const char *in, size_t len, char *out, size_t size);
@@ -58,12 +58,12 @@ struct locks {
 	int fd;	     /* flock and OFD locks; -1 */
 	int disk_fd; /* flock on the whole disk of a partition; -1 */
 };
-int lock_take(struct locks *lk, struct place *pl, struct error *err);
+int lock_take(struct locks *lk, struct target *tg, struct error *err);
 /* Does anybody else hold one of qemu's or libvirt's bytes? Asks through lk->fd: own ones don't
  * count. */
-int lock_probe(const struct locks *lk, const struct place *pl, struct error *err);
+int lock_probe(const struct locks *lk, const struct target *tg, struct error *err);
 void lock_release(struct locks *lk);
-int place_open_error(const struct place *pl, int sys, struct error *err); /* why open failed */
+int place_open_error(const struct target *tg, int sys, struct error *err); /* why open failed */
 
 /* mounts.c: every mount of every mount namespace that can be seen. */
 struct mount {
@@ -80,20 +80,20 @@ void mounts_release(struct mounts *ms);
 const struct mount *mounts_find(const struct mounts *ms, dev_t dev);
 
 /* holders.c: ERROR_OPERATION naming who uses it. */
-int holders_check(const struct place *pl, struct error *err);
+int holders_check(const struct target *tg, struct error *err);
 /* "process 123 (name)" that holds a lock on the file, or `otherwise`. */
-void holders_process(const struct place *pl, const char *otherwise, char *out, size_t size);
+void holders_process(const struct target *tg, const char *otherwise, char *out, size_t size);
 
 /* content.c, partition.c: ERROR_USAGE naming what else it is. */
-int content_check(const struct place *pl, int fd, struct error *err);
-int partition_resolve(struct place *pl, int fd, unsigned number, struct error *err);
+int content_check(const struct target *tg, int fd, struct error *err);
+int partition_resolve(struct target *tg, int fd, unsigned number, struct error *err);
 /*
  * 1, with err listing the ext4 partitions and the command for each, if it is to be taken for a
  * whole disk; else 0. `has_ext`: there is a superblock in front of the table, too.
  */
-int partition_list(const struct place *pl, int fd, bool has_ext, struct error *err);
+int partition_list(const struct target *tg, int fd, bool has_ext, struct error *err);
 /* Narrows room to the partition that starts at base, if any. */
-void partition_limit(struct place *pl, int fd);
+void partition_limit(struct target *tg, int fd);
 bool content_has_ext(int fd, uint64_t base);
 
 /* superblock.c */
@@ -105,26 +105,26 @@ struct superblock {
 	uint64_t groups;
 	bool csum_ok; /* true too when there is no checksum */
 };
-int superblock_read(const struct place *pl, int fd, struct superblock *sb, struct error *err);
+int superblock_read(const struct target *tg, int fd, struct superblock *sb, struct error *err);
 /* The bounds that the kernel's ext4_fill_super sets: ERROR_FSCK. */
-int superblock_check(const struct place *pl, const struct superblock *sb, struct error *err);
+int superblock_check(const struct target *tg, const struct superblock *sb, struct error *err);
 void superblock_geometry(const struct superblock *sb, struct geometry *geo);
 
 /* guard.c: every reason to refuse what the file system says of itself. */
-int guard_features(const struct place *pl, const struct superblock *sb, struct error *err);
-int guard_mmp(const struct place *pl, int fd, const struct superblock *sb, struct error *err);
-int guard_state(const struct place *pl, const struct superblock *sb, struct error *err);
-int guard_size(const struct place *pl, const struct superblock *sb, struct error *err);
-int guard_not_yet(const struct place *pl, const struct superblock *sb, struct error *err);
-int guard_memory(const struct place *pl, const struct superblock *sb, struct error *err);
-int guard_groups(const struct place *pl, ext2_filsys fs, const struct geometry *geo,
+int guard_features(const struct target *tg, const struct superblock *sb, struct error *err);
+int guard_mmp(const struct target *tg, int fd, const struct superblock *sb, struct error *err);
+int guard_state(const struct target *tg, const struct superblock *sb, struct error *err);
+int guard_size(const struct target *tg, const struct superblock *sb, struct error *err);
+int guard_not_yet(const struct target *tg, const struct superblock *sb, struct error *err);
+int guard_memory(const struct target *tg, const struct superblock *sb, struct error *err);
+int guard_groups(const struct target *tg, ext2_filsys fs, const struct geometry *geo,
 		 struct error *err);
 /* All of them that need no libext2fs, in order. `before_preen`: those that e2fsck can't cure. */
-int guard_all(const struct place *pl, int fd, const struct superblock *sb, bool before_preen,
+int guard_all(const struct target *tg, int fd, const struct superblock *sb, bool before_preen,
 	      struct error *err);
 
 /* preen.c */
-int preen_run(const struct place *pl, const char *e2fsck, struct error *err);
+int preen_run(const struct target *tg, const char *e2fsck, struct error *err);
 
 /* channel.c */
 int channel_open_fs(struct device *dev, bool writable, const char *shown, ext2_filsys *out,

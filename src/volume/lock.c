@@ -22,20 +22,20 @@ struct bytes {
 	off_t first, count;
 };
 
-int place_open_error(const struct place *pl, int sys, struct error *err)
+int place_open_error(const struct target *tg, int sys, struct error *err)
 {
-	bool write = !pl->read_only;
+	bool write = !tg->read_only;
 
 	if (sys == EROFS || (write && (sys == EACCES || sys == EPERM || sys == ETXTBSY)))
 		return error_sys(
 			err, ERROR_OPERATION, sys,
 			"cannot open %s for writing (read-only media or no permission; -c and "
 			"-n only read)",
-			pl->shown);
+			tg->shown);
 	if (sys == ENOENT || sys == ENXIO || sys == ENOMEDIUM)
 		return error_sys(err, sys == ENOENT ? ERROR_USAGE : ERROR_OPERATION, sys,
-				 "cannot open %s", pl->shown);
-	return error_sys(err, ERROR_OPERATION, sys, "cannot open %s", pl->shown);
+				 "cannot open %s", tg->shown);
+	return error_sys(err, ERROR_OPERATION, sys, "cannot open %s", tg->shown);
 }
 
 /* 0, or errno. A file system that knows no flock() is no reason to stop. */
@@ -57,16 +57,16 @@ static int try_flock(int fd, bool shared, bool patient)
 }
 
 /* The whole disk's node, if this is a partition and the node can be opened; else -1. */
-static int open_disk(const struct place *pl)
+static int open_disk(const struct target *tg)
 {
 	char line[64], name[128], path[160];
-	unsigned major, minor, self_major = major(pl->st.st_rdev),
-			       self_minor = minor(pl->st.st_rdev);
+	unsigned major, minor, self_major = major(tg->st.st_rdev),
+			       self_minor = minor(tg->st.st_rdev);
 	struct stat st;
 
-	if (!text_first_line(line, sizeof(line), "%s/dev/block/%u:%u/partition", pl->sys_root,
+	if (!text_first_line(line, sizeof(line), "%s/dev/block/%u:%u/partition", tg->sys_root,
 			     self_major, self_minor) ||
-	    !text_first_line(line, sizeof(line), "%s/dev/block/%u:%u/../dev", pl->sys_root,
+	    !text_first_line(line, sizeof(line), "%s/dev/block/%u:%u/../dev", tg->sys_root,
 			     self_major, self_minor) ||
 	    sscanf(line, "%u:%u", &major, &minor) != 2)
 		return -1;
@@ -74,7 +74,7 @@ static int open_disk(const struct place *pl)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		char uevent[PATH_MAX];
-		snprintf(uevent, sizeof(uevent), "%s/dev/block/%u:%u/../uevent", pl->sys_root,
+		snprintf(uevent, sizeof(uevent), "%s/dev/block/%u:%u/../uevent", tg->sys_root,
 			 self_major, self_minor);
 		FILE *f = fopen(uevent, "re");
 		bool found = false;
@@ -121,59 +121,59 @@ static bool is_held(int fd, short type, struct bytes b)
 	return fcntl(fd, F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
 }
 
-static int refuse_vm(const struct place *pl, struct error *err)
+static int refuse_vm(const struct target *tg, struct error *err)
 {
 	char who[TEXT_NAME];
 
-	holders_process(pl, "a virtual machine or qemu tool", who, sizeof(who));
+	holders_process(tg, "a virtual machine or qemu tool", who, sizeof(who));
 	return error_set(
 		err, ERROR_OPERATION,
 		"%s is in use by %s, which holds qemu's image lock; shut it down first (lslocks "
 		"and fuser %s show it)",
-		pl->shown, who, pl->arg);
+		tg->shown, who, tg->arg);
 }
 
-int lock_probe(const struct locks *lk, const struct place *pl, struct error *err)
+int lock_probe(const struct locks *lk, const struct target *tg, struct error *err)
 {
 	/* Another reader does no harm to a reader, so only writers count then. */
 	static const struct bytes libvirt = { 0, 2 }, use = { 100, 4 }, deny = { 200, 4 },
 				  use_write = { 101, 3 }, deny_read = { 200, 1 };
-	bool held = pl->read_only
+	bool held = tg->read_only
 			    ? is_held(lk->fd, F_RDLCK, libvirt) ||
 				      is_held(lk->fd, F_WRLCK, use_write) ||
 				      is_held(lk->fd, F_WRLCK, deny_read)
 			    : is_held(lk->fd, F_WRLCK, libvirt) || is_held(lk->fd, F_WRLCK, use) ||
 				      is_held(lk->fd, F_WRLCK, deny);
-	return held ? refuse_vm(pl, err) : 0;
+	return held ? refuse_vm(tg, err) : 0;
 }
 
-int lock_take(struct locks *lk, struct place *pl, struct error *err)
+int lock_take(struct locks *lk, struct target *tg, struct error *err)
 {
 	char who[TEXT_NAME];
 
-	lk->fd = open(pl->path, (pl->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY);
+	lk->fd = open(tg->path, (tg->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY);
 	if (lk->fd < 0) {
 		int sys = errno;
-		if (sys == EBUSY && holders_check(pl, err))
+		if (sys == EBUSY && holders_check(tg, err))
 			return -1;
-		return place_open_error(pl, sys, err);
+		return place_open_error(tg, sys, err);
 	}
-	if (place_measure(pl, lk->fd, err))
+	if (target_measure(tg, lk->fd, err))
 		return -1;
-	int sys = try_flock(lk->fd, pl->read_only, pl->is_device);
-	if (!sys && pl->is_device && (lk->disk_fd = open_disk(pl)) >= 0)
-		sys = try_flock(lk->disk_fd, pl->read_only, true);
+	int sys = try_flock(lk->fd, tg->read_only, tg->is_device);
+	if (!sys && tg->is_device && (lk->disk_fd = open_disk(tg)) >= 0)
+		sys = try_flock(lk->disk_fd, tg->read_only, true);
 	if (sys) {
-		holders_process(pl, "another process", who, sizeof(who));
+		holders_process(tg, "another process", who, sizeof(who));
 		return error_set(
 			err, ERROR_OPERATION,
 			"%s is locked (flock) by %s; wait until it ends (lslocks and fuser %s "
 			"show it)",
-			pl->shown, who, pl->arg);
+			tg->shown, who, tg->arg);
 	}
-	if (announce(lk->fd, pl->read_only))
-		return refuse_vm(pl, err);
-	return lock_probe(lk, pl, err);
+	if (announce(lk->fd, tg->read_only))
+		return refuse_vm(tg, err);
+	return lock_probe(lk, tg, err);
 }
 
 void lock_release(struct locks *lk)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 struct volume {
-	struct place place;
+	struct target target;
 	struct locks locks;
 	struct device *dev;
 	ext2_filsys fs;
@@ -28,36 +28,36 @@ struct volume {
 static int check(struct volume *v, const struct volume_options *o, int fd, bool before_preen,
 		 struct error *err)
 {
-	struct place *pl = &v->place;
+	struct target *tg = &v->target;
 
-	if (place_measure(pl, fd, err) || lock_probe(&v->locks, pl, err) || holders_check(pl, err))
+	if (target_measure(tg, fd, err) || lock_probe(&v->locks, tg, err) || holders_check(tg, err))
 		return -1;
-	if (o->partition ? partition_resolve(pl, fd, o->partition, err)
-			 : (partition_limit(pl, fd), 0))
+	if (o->partition ? partition_resolve(tg, fd, o->partition, err)
+			 : (partition_limit(tg, fd), 0))
 		return -1;
-	if (content_check(pl, fd, err) || superblock_read(pl, fd, &v->sb, err))
+	if (content_check(tg, fd, err) || superblock_read(tg, fd, &v->sb, err))
 		return -1;
-	return guard_all(pl, fd, &v->sb, before_preen, err);
+	return guard_all(tg, fd, &v->sb, before_preen, err);
 }
 
 /* The one descriptor. -1 with err set: EBUSY is explained by who holds it. */
-static int open_exclusive(const struct place *pl, struct error *err)
+static int open_exclusive(const struct target *tg, struct error *err)
 {
-	int flags = (pl->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY;
+	int flags = (tg->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY;
 
-	int fd = open(pl->path, flags | (pl->is_device ? O_EXCL : 0));
+	int fd = open(tg->path, flags | (tg->is_device ? O_EXCL : 0));
 	if (fd >= 0)
 		return fd;
 	int sys = errno;
 	if (sys != EBUSY)
-		return place_open_error(pl, sys, err);
-	if (holders_check(pl, err))
+		return place_open_error(tg, sys, err);
+	if (holders_check(tg, err))
 		return -1;
 	return error_set(
 		err, ERROR_OPERATION,
 		"%s is in use (mounted, swap, RAID, LVM or another program); lsblk and fuser -v "
 		"%s show by what",
-		pl->shown, pl->arg);
+		tg->shown, tg->arg);
 }
 
 static int open_device(struct volume *v, const struct volume_options *o, int fd, struct error *err)
@@ -65,7 +65,7 @@ static int open_device(struct volume *v, const struct volume_options *o, int fd,
 	struct device *real, *front;
 	uint64_t size = v->geo.blocks * v->geo.block_size;
 
-	if (device_open_file(fd, v->place.base, size, v->geo.block_size, o->read_only, &real,
+	if (device_open_file(fd, v->target.base, size, v->geo.block_size, o->read_only, &real,
 			     err)) {
 		close(fd);
 		return -1;
@@ -111,19 +111,19 @@ int volume_open(const struct volume_options *o, struct volume **out, struct erro
 	if (!v)
 		return error_nomem(err, "a volume");
 	v->locks = (struct locks){ -1, -1 };
-	if (place_init(&v->place, o, err))
+	if (target_init(&v->target, o, err))
 		goto fail;
 	if (o->preen && o->read_only) {
 		error_set(err, ERROR_USAGE,
 			  "-p repairs the file system, -n and -c only read it: give one");
 		goto fail;
 	}
-	if (lock_take(&v->locks, &v->place, err))
+	if (lock_take(&v->locks, &v->target, err))
 		goto fail;
 	if (o->preen &&
-	    (check(v, o, v->locks.fd, true, err) || preen_run(&v->place, o->e2fsck, err)))
+	    (check(v, o, v->locks.fd, true, err) || preen_run(&v->target, o->e2fsck, err)))
 		goto fail;
-	fd = open_exclusive(&v->place, err);
+	fd = open_exclusive(&v->target, err);
 	if (fd < 0)
 		goto fail;
 	if (check(v, o, fd, false, err)) {
@@ -132,8 +132,8 @@ int volume_open(const struct volume_options *o, struct volume **out, struct erro
 	}
 	superblock_geometry(&v->sb, &v->geo);
 	if (open_device(v, o, fd, err) ||
-	    channel_open_fs(v->dev, false, v->place.shown, &v->fs, err) ||
-	    guard_groups(&v->place, v->fs, &v->geo, err))
+	    channel_open_fs(v->dev, false, v->target.shown, &v->fs, err) ||
+	    guard_groups(&v->target, v->fs, &v->geo, err))
 		goto fail;
 	describe(v);
 	*out = v;
@@ -150,13 +150,13 @@ void volume_close(struct volume *v)
 	channel_close_fs(v->fs);
 	device_close(v->dev);
 	lock_release(&v->locks);
-	place_release(&v->place);
+	target_release(&v->target);
 	free(v);
 }
 
 const char *volume_name(const struct volume *v)
 {
-	return v->place.name;
+	return v->target.name;
 }
 
 const char *volume_what(const struct volume *v)
@@ -182,5 +182,5 @@ struct struct_ext2_filsys *volume_fs(struct volume *v)
 int volume_fs_on(struct volume *v, struct device *dev, struct struct_ext2_filsys **out,
 		 struct error *err)
 {
-	return channel_open_fs(dev, true, v->place.shown, out, err);
+	return channel_open_fs(dev, true, v->target.shown, out, err);
 }

@@ -58,14 +58,14 @@ static bool table_part(const struct table *t, int i, struct part *out)
 }
 
 /* /dev/NAME of partition `number` of a disk, from sysfs. */
-static bool part_node(const struct place *pl, unsigned number, char *out, size_t size)
+static bool part_node(const struct target *tg, unsigned number, char *out, size_t size)
 {
 	char dir[PATH_MAX], line[32];
 	struct dirent *de;
 	bool found = false;
 
-	snprintf(dir, sizeof(dir), "%s/dev/block/%u:%u", pl->sys_root, major(pl->st.st_rdev),
-		 minor(pl->st.st_rdev));
+	snprintf(dir, sizeof(dir), "%s/dev/block/%u:%u", tg->sys_root, major(tg->st.st_rdev),
+		 minor(tg->st.st_rdev));
 	DIR *d = opendir(dir);
 	while (d && !found && (de = readdir(d)))
 		if (de->d_name[0] != '.' &&
@@ -80,13 +80,13 @@ static bool part_node(const struct place *pl, unsigned number, char *out, size_t
 }
 
 /* "'PATH?offset=N'" or the partition's own node */
-static void part_command(const struct place *pl, const struct part *p, char *out, size_t size)
+static void part_command(const struct target *tg, const struct part *p, char *out, size_t size)
 {
 	char name[PATH_MAX];
 
-	if (pl->is_device && part_node(pl, p->number, out, size))
+	if (tg->is_device && part_node(tg, p->number, out, size))
 		return;
-	snprintf(name, sizeof(name), "%.*s?offset=%llu", PATH_MAX - 40, pl->path,
+	snprintf(name, sizeof(name), "%.*s?offset=%llu", PATH_MAX - 40, tg->path,
 		 (unsigned long long)p->base);
 	char *quoted = text_quote(name);
 	snprintf(out, size, "%s", quoted ? quoted : "");
@@ -94,7 +94,7 @@ static void part_command(const struct place *pl, const struct part *p, char *out
 }
 
 /* One line: every ext4 partition with its command, as many as fit. */
-static int refuse_list(const struct place *pl, int fd, const struct table *t, const char *why,
+static int refuse_list(const struct target *tg, int fd, const struct table *t, const char *why,
 		       struct error *err)
 {
 	char list[512] = "", item[PATH_MAX + 64], cmd[PATH_MAX];
@@ -105,10 +105,10 @@ static int refuse_list(const struct place *pl, int fd, const struct table *t, co
 		if (!table_part(t, i, &p) || p.extended || !content_has_ext(fd, p.base))
 			continue;
 		found++;
-		part_command(pl, &p, cmd, sizeof(cmd));
+		part_command(tg, &p, cmd, sizeof(cmd));
 		int n = snprintf(item, sizeof(item), "%s%u: scaledefrag-offline %s",
 				 *list ? "; " : "", p.number, cmd);
-		if (strlen(list) + (size_t)n + strlen(pl->shown) + strlen(why) < 640 &&
+		if (strlen(list) + (size_t)n + strlen(tg->shown) + strlen(why) < 640 &&
 		    strlen(list) + (size_t)n < sizeof(list))
 			strcat(list, item);
 		else
@@ -116,14 +116,14 @@ static int refuse_list(const struct place *pl, int fd, const struct table *t, co
 	}
 	if (!found)
 		return error_set(err, ERROR_USAGE, "%s %s, and none of its %d partitions is ext4",
-				 pl->shown, why, t->n);
+				 tg->shown, why, t->n);
 	if (left)
 		return error_set(err, ERROR_USAGE, "%s %s; ext4: %s%s%u more (--partition N)",
-				 pl->shown, why, list, *list ? "; and " : "", left);
-	return error_set(err, ERROR_USAGE, "%s %s; ext4: %s", pl->shown, why, list);
+				 tg->shown, why, list, *list ? "; and " : "", left);
+	return error_set(err, ERROR_USAGE, "%s %s; ext4: %s", tg->shown, why, list);
 }
 
-int partition_list(const struct place *pl, int fd, bool has_ext, struct error *err)
+int partition_list(const struct target *tg, int fd, bool has_ext, struct error *err)
 {
 	struct table t;
 	struct part p;
@@ -137,12 +137,12 @@ int partition_list(const struct place *pl, int fd, bool has_ext, struct error *e
 	for (int i = 0; i < t.n && !any; i++)
 		any = table_part(&t, i, &p) && p.base && content_has_ext(fd, p.base);
 	if (any)
-		refuse_list(pl, fd, &t, "is a whole disk with partitions", err);
+		refuse_list(tg, fd, &t, "is a whole disk with partitions", err);
 	table_close(&t);
 	return any;
 }
 
-int partition_resolve(struct place *pl, int fd, unsigned number, struct error *err)
+int partition_resolve(struct target *tg, int fd, unsigned number, struct error *err)
 {
 	struct table t;
 	struct part p;
@@ -150,31 +150,31 @@ int partition_resolve(struct place *pl, int fd, unsigned number, struct error *e
 
 	if (!table_open(&t, fd))
 		r = error_set(err, ERROR_USAGE, "%s has no partition table: leave out --partition",
-			      pl->shown);
+			      tg->shown);
 	for (int i = 0; r > 0 && i < t.n; i++)
 		if (table_part(&t, i, &p) && p.number == number && !p.extended)
-			r = place_set_base(pl, p.base, p.len, err);
+			r = place_set_base(tg, p.base, p.len, err);
 	if (r > 0) {
 		char why[64];
 		snprintf(why, sizeof(why), "has no partition %u", number);
-		r = refuse_list(pl, fd, &t, why, err);
+		r = refuse_list(tg, fd, &t, why, err);
 	}
 	table_close(&t);
 	return r;
 }
 
-void partition_limit(struct place *pl, int fd)
+void partition_limit(struct target *tg, int fd)
 {
 	struct table t;
 	struct part p;
 
-	if (!pl->base)
+	if (!tg->base)
 		return;
 	if (table_open(&t, fd)) {
 		for (int i = 0; i < t.n; i++)
-			if (table_part(&t, i, &p) && p.base == pl->base && p.len < pl->room &&
+			if (table_part(&t, i, &p) && p.base == tg->base && p.len < tg->room &&
 			    !p.extended)
-				pl->room = p.len;
+				tg->room = p.len;
 	}
 	table_close(&t);
 }

@@ -63,30 +63,30 @@ static int run_child(const char *program, char *const argv[])
 }
 
 /* e2fsck cuts a name at the first '?', and takes LABEL=x and -x for something else. */
-static char *make_target(const struct place *pl)
+static char *make_target(const struct target *tg)
 {
-	const char *here = *pl->path == '/' || *pl->path == '.' ? "" : "./";
+	const char *here = *tg->path == '/' || *tg->path == '.' ? "" : "./";
 	char *target;
-	int n = pl->base || pl->has_offset ? asprintf(&target, "%s%s?offset=%llu", here, pl->path,
-						      (unsigned long long)pl->base)
-					   : asprintf(&target, "%s%s", here, pl->path);
+	int n = tg->base || tg->has_offset ? asprintf(&target, "%s%s?offset=%llu", here, tg->path,
+						      (unsigned long long)tg->base)
+					   : asprintf(&target, "%s%s", here, tg->path);
 	return n < 0 ? NULL : target;
 }
 
-int preen_run(const struct place *pl, const char *e2fsck, struct error *err)
+int preen_run(const struct target *tg, const char *e2fsck, struct error *err)
 {
 	char program[PATH_MAX], name[] = "e2fsck", option[] = "-p";
 
-	if (strchr(pl->path, '?'))
+	if (strchr(tg->path, '?'))
 		return error_set(
 			err, ERROR_USAGE,
 			"%s: e2fsck can't open a name with '?' in it; rename it, or leave out -p",
-			pl->shown);
+			tg->shown);
 	if (!find_program(e2fsck ? e2fsck : name, program, sizeof(program)))
 		return error_set(
 			err, ERROR_OPERATION,
 			"cannot run e2fsck: not found; install e2fsprogs, or leave out -p");
-	char *target = make_target(pl);
+	char *target = make_target(tg);
 	if (!target)
 		return error_nomem(err, "a name");
 	char *argv[] = { name, option, target, NULL };
@@ -97,12 +97,12 @@ int preen_run(const struct place *pl, const char *e2fsck, struct error *err)
 		return error_sys(err, ERROR_OPERATION, sys, "cannot run e2fsck");
 	if (WIFSIGNALED(status))
 		return error_set(err, ERROR_FSCK,
-				 "%s: e2fsck -p died of signal %d; run: e2fsck -f %s", pl->shown,
-				 WTERMSIG(status), pl->arg);
+				 "%s: e2fsck -p died of signal %d; run: e2fsck -f %s", tg->shown,
+				 WTERMSIG(status), tg->arg);
 	int code = WEXITSTATUS(status);
 	if (code > 1)
 		return error_set(err, ERROR_FSCK,
 				 "%s: e2fsck -p ended with exit code %d; run: e2fsck -f %s",
-				 pl->shown, code, pl->arg);
+				 tg->shown, code, tg->arg);
 	return 0;
 }

@@ -30,16 +30,16 @@ static bool checksum_fits(const struct ext2_super_block *raw)
 	       le32toh(raw->s_checksum);
 }
 
-int superblock_read(const struct place *pl, int fd, struct superblock *sb, struct error *err)
+int superblock_read(const struct target *tg, int fd, struct superblock *sb, struct error *err)
 {
 	_Static_assert(sizeof(sb->raw) == SUPERBLOCK_LEN, "superblock");
-	ssize_t n = place_read(fd, &sb->raw, SUPERBLOCK_LEN, pl->base + SUPERBLOCK_AT);
+	ssize_t n = target_read(fd, &sb->raw, SUPERBLOCK_LEN, tg->base + SUPERBLOCK_AT);
 	if (n < 0)
 		return error_sys(err, ERROR_OPERATION, errno, "cannot read the superblock of %s",
-				 pl->shown);
+				 tg->shown);
 	if (n < (ssize_t)SUPERBLOCK_LEN)
 		return error_set(err, ERROR_USAGE, "%s is too short to hold a file system",
-				 pl->shown);
+				 tg->shown);
 	const struct ext2_super_block *raw = &sb->raw;
 	sb->compat = le32toh(raw->s_feature_compat);
 	sb->incompat = le32toh(raw->s_feature_incompat);
@@ -140,7 +140,7 @@ static const char *wrong_fields(const struct superblock *sb)
 	return NULL;
 }
 
-int superblock_check(const struct place *pl, const struct superblock *sb, struct error *err)
+int superblock_check(const struct target *tg, const struct superblock *sb, struct error *err)
 {
 	const char *wrong = wrong_size(sb);
 
@@ -150,7 +150,7 @@ int superblock_check(const struct place *pl, const struct superblock *sb, struct
 		wrong = wrong_fields(sb);
 	if (wrong)
 		return error_set(err, ERROR_FSCK, "%s: broken superblock: %s; run: e2fsck -f %s",
-				 pl->shown, wrong, pl->arg);
+				 tg->shown, wrong, tg->arg);
 	return 0;
 }
 
