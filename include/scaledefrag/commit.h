@@ -2,12 +2,18 @@
 /*
  * commit: makes batches durable. The invariants stand at the head of src/commit/commit.c.
  *
- *   commit_open()     map the journal inode, open the journal (refuses: journal_open's reasons);
- * nothing is written commit_begin()    B: needs_recovery set and flushed; once, before the first
- * copy... of the first batch per batch: commit_guard()  I13: `from` is what the inodes map now,
- * `to` is free in the bitmaps, re-read from disk (move_batch) commit_batch()  new mappings,
- * bitmaps, descriptors -> overlay -> one transaction -> checkpoint -> empty log commit_end() E:
- * free count, s_wtime, needs_recovery cleared, flushed commit_close()
+ *   commit_open()     maps the journal inode, opens the journal (refuses: journal_open's reasons);
+ *                     nothing is written
+ *   commit_begin()    B: needs_recovery set and flushed; once, before the first copy of the first
+ *                     batch
+ *   per batch:
+ *     commit_guard()  I13: `from` is what the inodes map now, `to` is free in the bitmaps, re-read
+ *                     from disk
+ *     (move_batch)
+ *     commit_batch()  new mappings, bitmaps, descriptors -> overlay -> one transaction ->
+ *                     checkpoint -> empty log
+ *   commit_end()      E: free count, s_wtime, needs_recovery cleared, flushed
+ *   commit_close()
  *
  * `before` is the state as it is on the disk; the caller applies the batch to it (plan_apply) after
  * commit_batch succeeded. After an error of commit_batch, commit_begin or commit_end nothing more
@@ -21,15 +27,15 @@
 
 struct commit_options {
 	unsigned queue_depth;
-	uint64_t memory; /* bytes for the transaction's blocks */
+	uint64_t memory; /* bytes for the transaction's blocks; 0: the constant cap */
 	/* Wall clock: seconds and nanoseconds. SOURCE_DATE_EPOCH's value where set (see main.c). */
 	void (*clock)(void *ctx, uint64_t *seconds, uint32_t *nsec);
 	void *clock_ctx;
 };
 
 struct commit_counters {
-	uint64_t updates; /* each inode, node, bitmap, descriptor update of each file, counted once
-			   */
+	/* Each inode, node, bitmap, descriptor update of each file, counted once. */
+	uint64_t updates;
 	uint64_t blocks_logged; /* blocks journaled */
 	uint64_t writes;	/* write requests out: log, home, superblock */
 	uint64_t flushes;

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The invariants of a run that is never allowed to lose data. Tests cite their numbers.
+ *
+ * With a journal:
+ *  I1  A block is written outside the log by a copy only if it is free in the last durable state
+ *      and in every state in flight.
+ *  I2  Copies are flushed before the commit block of their transaction is written.
+ *  I3  Log blocks are flushed before their commit block; the commit block is flushed before any
+ *      home write.
+ *  I4  The log is marked empty only after the home writes are flushed; needs_recovery is set and
+ *      flushed before the log is used, and cleared last. The superblock is never part of a
+ *      transaction, and each superblock write changes one 512-byte sector, so that a torn one is
+ *      old or new.
+ *  I5  Blocks freed by transaction N are reused or discarded only when N is durable and can no
+ *      longer be replayed over them (log emptied first).
+ *  I7  A transaction fits the log and the memory limit: the planner sees to it.
+ * Always:
+ *  I6  Nothing but physical addresses changes: size, flags, unwritten state, holes, times, xattrs,
+ *      inode numbers stay. (What does change: i_blocks and free counts by tree blocks,
+ * BLOCK_UNINIT, bitmaps, checksums; the superblock's counts, s_wtime, needs_recovery; the journal
+ *      superblock's sequence and features.)
+ *  I12 A failed flush, or a failed write of log, home block or superblock, stops everything:
+ * nothing more is written, a flush is never retried, and the message names the command. I13 Before
+ * a batch's first write, `from` is what the inode maps now and `to` is free in the bitmaps, re-read
+ * from disk: else stop before anything is written (it is our bug).
+ *
+ * How they are kept. libext2fs works on an overlay, so that what it writes can only land in memory;
+ * the overlay's dirty blocks are the transaction. Barriers: superblock_begin (B) before the first
+ * copy; journal_commit's F1, whose flush covers the batch's copies too (I2), F2, F3, F4; after F4
+ * the blocks that the batch freed are really free (I5). superblock_end (E) comes last. I1 and I5
+ * rest on the plan: each `to` is free when its batch starts (I13 looks), and no block is both given
+ * back and taken in one batch (changes_check).
+ */
+#include "internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MEMORY_CAP     (32ull << 20) /* bytes of a transaction: a constant, see I10 of the plan */
+#define CAPACITY_FLOOR 64u	     /* blocks, however little memory is allowed */
+
+int fs_error(const struct commit *c, long code, struct error *err, const char *fmt, ...)
+{
+	char what[128];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	return error_set(err, ERROR_OPERATION, "%s of %s: %s; run: e2fsck -f %s", what, c->name,
+			 error_message(code), c->name);
+}
+
+static uint32_t crc32c(uint32_t seed, const void *buf, size_t len)
+{
+	return ext2fs_crc32c_le(seed, buf, len);
+}
+
+static int open_journal(struct commit *c, struct error *err)
+{
+	struct journal_place place = {
+		.block_size = c->geo->block_size,
+		.metadata_csum = c->geo->metadata_csum,
+		.is_64bit = ext2fs_has_feature_64bit(c->fs->super),
+		.fs_blocks = c->geo->blocks,
+		.name = c->name,
+		.crc32c = crc32c,
+	};
+	struct range *run;
+	int ret;
+
+	if (place_journal(c, &run, &place.n_run, err))
+		return -1;
+	place.run = run;
+	ret = journal_open(c->dev, &place, &c->journal, err);
+	free(run);
+	return ret;
+}
+
+static uint64_t choose_capacity(const struct commit *c)
+{
+	uint64_t bytes = c->o.memory && c->o.memory < MEMORY_CAP ? c->o.memory : MEMORY_CAP;
+	uint64_t blocks = bytes / c->geo->block_size;
+	uint64_t log = journal_capacity(c->journal);
+
+	if (blocks < CAPACITY_FLOOR)
+		blocks = CAPACITY_FLOOR;
+	return blocks < log ? blocks : log;
+}
+
+int commit_open(struct volume *v, const struct commit_options *o, struct commit **out,
+		struct error *err)
+{
+	struct commit *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return error_nomem(err, "the commit");
+	c->v = v;
+	c->dev = volume_device(v);
+	c->geo = volume_geometry(v);
+	c->name = volume_name(v);
+	c->o = *o;
+	if (overlay_new(c->dev, c->geo->block_size, &c->ov, err) ||
+	    volume_fs_on(v, overlay_device(c->ov), &c->fs, err) || superblock_check(c, err) ||
+	    open_journal(c, err)) {
+		commit_close(c);
+		return -1;
+	}
+	c->capacity = choose_capacity(c);
+	*out = c;
+	return 0;
+}
+
+void commit_close(struct commit *c)
+{
+	if (!c)
+		return;
+	journal_close(c->journal);
+	if (c->fs) {
+		/* Never ext2fs_close: it writes. */
+		c->fs->flags &= ~EXT2_FLAG_DIRTY;
+		ext2fs_free(c->fs);
+	}
+	overlay_free(c->ov);
+	free(c);
+}
+
+uint64_t commit_capacity(const struct commit *c)
+{
+	return c->capacity;
+}
+
+void commit_get_counters(const struct commit *c, struct commit_counters *out)
+{
+	struct journal_counters j;
+
+	journal_get_counters(c->journal, &j);
+	*out = (struct commit_counters){
+		.updates = c->updates,
+		.blocks_logged = j.blocks_logged,
+		.writes = j.writes + c->super_writes,
+		.flushes = j.flushes + c->super_flushes,
+		.transactions = j.transactions,
+	};
+}
+
+static int check_alive(const struct commit *c, struct error *err)
+{
+	if (!c->dead)
+		return 0;
+	return error_set(err, ERROR_OPERATION,
+			 "writing to %s failed before, nothing more is written; run: e2fsck -p %s",
+			 c->name, c->name);
+}
+
+/* A superblock write or flush that failed (I12). */
+static int fail_super(struct commit *c, struct error *err)
+{
+	struct error why = *err;
+
+	c->dead = true;
+	error_set(err, why.kind, "%s; the superblock of %s may be old; run: e2fsck -p %s", why.text,
+		  c->name, c->name);
+	err->sys = why.sys;
+	return -1;
+}
+
+int commit_begin(struct commit *c, struct error *err)
+{
+	if (check_alive(c, err))
+		return -1;
+	if (c->begun)
+		return 0;
+	if (superblock_begin(c, err))
+		return fail_super(c, err);
+	c->begun = true;
+	return 0;
+}
+
+int commit_end(struct commit *c, struct error *err)
+{
+	if (check_alive(c, err))
+		return -1;
+	if (!c->begun)
+		return 0;
+	if (superblock_end(c, err))
+		return fail_super(c, err);
+	c->begun = false;
+	return 0;
+}
+
+/* The batch's metadata into the overlay; the disk is not touched. *any: is there anything? */
+static int build(struct commit *c, const struct plan *p, const struct plan_batch *b,
+		 const bool *skip, const struct state *before, bool *any, struct error *err)
+{
+	struct changes changes = { 0 };
+	int ret = -1;
+
+	for (uint64_t i = 0; i < b->n_file; i++) {
+		struct remap r;
+		size_t groups;
+		int rc;
+
+		if (skip && skip[i])
+			continue;
+		if (remap_compute(c, p, &p->file[b->first_file + i], before, &r, err))
+			goto out;
+		rc = remap_changes(c, p, &r, &changes, &groups, err) || remap_write(c, &r, err);
+		remap_release(&r);
+		if (rc)
+			goto out;
+		c->updates += 2 * groups; /* bitmap and descriptor */
+	}
+	*any = changes.n > 0;
+	if (changes_check(c, &changes, err) || bitmaps_apply(c, &changes, false, err))
+		goto out;
+	ret = 0;
+out:
+	free(changes.list);
+	return ret;
+}
+
+/* The overlay's dirty blocks, in order. free() *out. */
+static int collect(const struct commit *c, const struct plan_batch *b, struct journal_block **out,
+		   size_t *n, struct error *err)
+{
+	/* The block that holds the superblock is never part of a transaction (I4). */
+	uint64_t super = c->geo->block_size == 1024 ? 1 : 0, from = 0;
+	size_t count = overlay_dirty_count(c->ov), i = 0;
+	struct journal_block *list;
+
+	if (count > c->capacity || count > b->journal_blocks)
+		return error_set(err, ERROR_OPERATION,
+				 "internal error: a batch changes %zu metadata blocks of %s, "
+				 "planned were %llu of at most %llu",
+				 count, c->name, (unsigned long long)b->journal_blocks,
+				 (unsigned long long)c->capacity);
+	list = calloc(count + 1, sizeof(*list));
+	if (!list)
+		return error_nomem(err, "a transaction");
+	while (i < count && overlay_dirty_next(c->ov, from, &list[i].block, &list[i].data)) {
+		if (list[i].block <= super) {
+			free(list);
+			return error_set(err, ERROR_OPERATION,
+					 "internal error: a batch changes the superblock of %s",
+					 c->name);
+		}
+		from = list[i++].block + 1;
+	}
+	*out = list;
+	*n = i;
+	return 0;
+}
+
+static int write_batch(struct commit *c, const struct plan_batch *b, struct error *err)
+{
+	struct journal_block *list = NULL;
+	uint64_t seconds;
+	uint32_t nsec;
+	size_t n = 0;
+	int ret;
+
+	if (collect(c, b, &list, &n, err))
+		return -1;
+	c->o.clock(c->o.clock_ctx, &seconds, &nsec);
+	ret = journal_commit(c->journal, list, n, seconds, nsec, c->o.queue_depth, err);
+	free(list);
+	return ret;
+}
+
+int commit_batch(struct commit *c, const struct plan *p, size_t batch, const bool *skip,
+		 const struct state *before, struct error *err)
+{
+	const struct plan_batch *b = &p->batch[batch];
+	bool any = false;
+	int ret;
+
+	if (check_alive(c, err))
+		return -1;
+	if (!c->begun) {
+		c->dead = true;
+		return error_set(err, ERROR_OPERATION,
+				 "internal error: a batch without needs_recovery set on %s; "
+				 "nothing was written",
+				 c->name);
+	}
+	ret = build(c, p, b, skip, before, &any, err);
+	if (!ret && any)
+		ret = write_batch(c, b, err);
+	if (ret)
+		c->dead = true; /* descriptors in memory no longer match the disk */
+	overlay_reset(c->ov);
+	ext2fs_flush_icache(c->fs);
+	return ret;
+}

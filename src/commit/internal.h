@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* commit's inside: the session, one file's new mapping, and the block bitmaps. */
+#ifndef SCALEDEFRAG_COMMIT_INTERNAL_H
+#define SCALEDEFRAG_COMMIT_INTERNAL_H
+
+#include "scaledefrag/commit.h"
+#include "scaledefrag/journal.h"
+#include "scaledefrag/overlay.h"
+#include <ext2fs/ext2fs.h>
+
+/* Group descriptors leave as they lie in libext2fs' memory, which is disk order here alone. */
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "not ported to big-endian machines"
+#endif
+
+struct commit {
+	struct volume *v;
+	struct device *dev; /* the real one: only journal and superblock.c write to it */
+	const struct geometry *geo;
+	const char *name;
+	struct overlay *ov;
+	ext2_filsys fs; /* on the overlay: what it writes stays in memory */
+	struct journal *journal;
+	struct commit_options o;
+	uint64_t capacity; /* blocks of a transaction */
+	bool begun;
+	bool unclean; /* needs_recovery was set before us: a killed run left the free count old */
+	bool dead;    /* I12 */
+	uint64_t updates, super_writes, super_flushes;
+};
+
+/* Blocks that one batch takes from free to used, or back. */
+struct change {
+	uint64_t start, len; /* in one group */
+	uint32_t group;
+	bool use;
+};
+
+struct changes {
+	struct change *list;
+	size_t n, cap;
+};
+
+/* One file of a batch: the mapping it gets. `before` belongs to the state. */
+struct remap {
+	const struct plan_file *file;
+	const struct filemap *before;
+	struct filemap after;
+	struct filemap_delta delta;
+};
+
+/* "inode 12 of DEV: cannot read it: TEXT" for a libext2fs error code. */
+int fs_error(const struct commit *c, long code, struct error *err, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* remap.c */
+int remap_compute(const struct commit *c, const struct plan *p, const struct plan_file *file,
+		  const struct state *before, struct remap *out, struct error *err);
+void remap_release(struct remap *r);
+/* Appends the blocks that this file takes and gives back; *groups: how many groups they touch. */
+int remap_changes(const struct commit *c, const struct plan *p, const struct remap *r,
+		  struct changes *to, size_t *groups, struct error *err);
+/* Nodes and inode into the overlay, freed nodes out of it. */
+int remap_write(struct commit *c, const struct remap *r, struct error *err);
+uint64_t inode_block(const struct commit *c, uint32_t ino);
+
+/* bitmaps.c */
+/* Appends a range, cut at the ends of groups; fails if it lies outside the file system. */
+int changes_add(const struct commit *c, struct changes *ch, uint64_t start, uint64_t len, bool use,
+		struct error *err);
+/* Sorts by block; returns how many groups are touched. */
+size_t changes_sort(struct change *list, size_t n);
+/* Sorts all; fails if two overlap: no block is both freed and used by one batch (I5). */
+int changes_check(const struct commit *c, struct changes *ch, struct error *err);
+/* Checks that each bit is as it should be before the batch, and unless `dry` changes bitmaps, free
+ * counts and descriptors in the overlay. `ch` has passed changes_check. */
+int bitmaps_apply(struct commit *c, const struct changes *ch, bool dry, struct error *err);
+bool bitmap_is_uninit(const struct commit *c, uint32_t group);
+/* Where the block of descriptors with this group's lies, and what libext2fs has in memory of it. */
+uint64_t descriptor_block(const struct commit *c, uint32_t group);
+const void *descriptor_memory(const struct commit *c, uint32_t group);
+
+/* place.c: physical runs of the journal inode; free() *run. */
+int place_journal(const struct commit *c, struct range **run, size_t *n, struct error *err);
+
+/* superblock.c */
+int superblock_check(const struct commit *c, struct error *err); /* can we write it at all? */
+int superblock_begin(struct commit *c, struct error *err);	 /* B */
+int superblock_end(struct commit *c, struct error *err);	 /* E */
+
+#endif

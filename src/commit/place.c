@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Where the log lies: the journal inode's blocks as physical runs. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+struct walk {
+	struct range *run;
+	size_t n, cap;
+	uint64_t blocks;
+	bool hole, nomem;
+};
+
+static int visit(ext2_filsys fs, blk64_t *block, e2_blkcnt_t lblk, blk64_t ref_block,
+		 int ref_offset, void *priv)
+{
+	struct walk *w = priv;
+	struct range *last = w->n ? &w->run[w->n - 1] : NULL;
+
+	(void)fs;
+	(void)ref_block;
+	(void)ref_offset;
+	if (lblk < 0)
+		return 0; /* a block of the mapping itself */
+	if ((uint64_t)lblk != w->blocks) {
+		w->hole = true;
+		return BLOCK_ABORT;
+	}
+	w->blocks++;
+	if (last && last->start + last->len == *block) {
+		last->len++;
+		return 0;
+	}
+	if (w->n == w->cap) {
+		size_t cap = w->cap ? 2 * w->cap : 16;
+		struct range *run = realloc(w->run, cap * sizeof(*run));
+
+		if (!run) {
+			w->nomem = true;
+			return BLOCK_ABORT;
+		}
+		w->run = run;
+		w->cap = cap;
+	}
+	w->run[w->n++] = (struct range){ .start = *block, .len = 1 };
+	return 0;
+}
+
+static int check_internal(const struct commit *c, struct error *err)
+{
+	const struct ext2_super_block *sb = c->fs->super;
+
+	if (!ext2fs_has_feature_journal(c->fs->super))
+		return error_set(err, ERROR_USAGE,
+				 "%s has no journal, which is not supported yet; add one: tune2fs "
+				 "-j %s",
+				 c->name, c->name);
+	for (size_t i = 0; i < sizeof(sb->s_journal_uuid); i++)
+		if (sb->s_journal_uuid[i] || sb->s_journal_dev)
+			return error_set(err, ERROR_USAGE,
+					 "the journal of %s lies on another device, which is not "
+					 "supported",
+					 c->name);
+	if (sb->s_journal_inum == 0 || sb->s_journal_inum > sb->s_inodes_count)
+		return error_set(err, ERROR_FSCK,
+				 "the journal inode of %s has the wrong number %u; run: e2fsck -f "
+				 "%s",
+				 c->name, sb->s_journal_inum, c->name);
+	return 0;
+}
+
+int place_journal(const struct commit *c, struct range **run, size_t *n, struct error *err)
+{
+	struct walk w = { 0 };
+	errcode_t rc;
+
+	if (check_internal(c, err))
+		return -1;
+	rc = ext2fs_block_iterate3(c->fs, c->fs->super->s_journal_inum, BLOCK_FLAG_READ_ONLY, NULL,
+				   visit, &w);
+	if (rc)
+		error_set(err, ERROR_FSCK,
+			  "cannot read the map of the journal of %s: %s; run: "
+			  "e2fsck -f %s",
+			  c->name, error_message(rc), c->name);
+	else if (w.nomem)
+		error_nomem(err, "the journal's map");
+	else if (w.hole)
+		error_set(err, ERROR_FSCK,
+			  "the journal of %s has a hole at its block %llu; run: e2fsck -f %s",
+			  c->name, (unsigned long long)w.blocks, c->name);
+	if (rc || w.nomem || w.hole) {
+		free(w.run);
+		return -1;
+	}
+	*run = w.run;
+	*n = w.n;
+	return 0;
+}
