@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the halves of the planner share.
+ *
+ *   planner.c    which file next, in rounds until nothing improves
+ *   placement.c  policy: where a file should end up, given its mapping and the free blocks
+ *   partial.c    the part of the policy for files that can't become contiguous at once
+ *   targets.c    runs of a file, and lists of targets: claims, moves
+ *   schedule.c   the same for every policy: targets -> batches that obey the limits
+ *   journal_count.c  metadata blocks that a batch journals
+ *   map64.c      hash table
+ *
+ * A placement claims its targets, that is, takes them out of the set of free blocks, so that no
+ * other file is placed on them; schedule keeps the claim or gives it back.
+ */
+#ifndef SCALEDEFRAG_PLAN_INTERNAL_H
+#define SCALEDEFRAG_PLAN_INTERNAL_H
+
+#include "scaledefrag/planner.h"
+
+/* Makes room for `want` items of `size` bytes. */
+int plan_reserve(void *array, size_t *cap, size_t want, size_t size, struct error *err);
+
+/* ---- map64.c: uint64_t keys (not ~0) -> uint32_t; insert and look up only ---- */
+struct map64 {
+	uint64_t *key;
+	uint32_t *value;
+	size_t n, cap; /* cap: a power of two, or 0 */
+};
+
+int map64_set(struct map64 *m, uint64_t key, uint32_t value, struct error *err);
+bool map64_get(const struct map64 *m, uint64_t key, uint32_t *value);
+void map64_clear(struct map64 *m);
+void map64_release(struct map64 *m);
+
+/* ---- targets.c ---- */
+
+/* Blocks of a file that adjoin on the disk and in the file (holes not counted). */
+struct run {
+	uint64_t pblk, blocks;
+	uint64_t offset; /* data blocks of the file before this run */
+};
+
+/* Data blocks [offset, offset + len) of the file go to `to`. */
+struct target {
+	uint64_t offset, len, to;
+};
+
+struct targets {
+	struct target *at; /* by offset, once sorted */
+	size_t n, cap;
+	uint64_t blocks; /* sum of len */
+	size_t runs;	 /* of the file afterwards, at most */
+};
+
+struct moves {
+	struct move *at;
+	size_t n, cap;
+};
+
+struct runs {
+	struct run *at;
+	size_t n, cap;
+	uint64_t blocks; /* of the file */
+};
+
+int runs_of(const struct filemap *map, struct runs *out, struct error *err);
+
+void targets_reset(struct targets *t);
+/* Appends a target and takes its blocks out of `avail`. */
+int targets_claim(struct targets *t, uint64_t offset, uint64_t len, uint64_t to,
+		  struct rangeset *avail, struct error *err);
+int targets_give_back(const struct targets *t, struct rangeset *avail, struct error *err);
+int targets_take_again(const struct targets *t, struct rangeset *avail, struct error *err);
+void targets_sort(struct targets *t);
+/* One move for each record and target. */
+int targets_moves(const struct targets *t, const struct filemap *map, struct moves *out,
+		  struct error *err);
+
+/* Free blocks right behind the block before `block`, that is, from `block` on; right before it. */
+uint64_t room_from(const struct rangeset *avail, uint64_t block);
+uint64_t room_before(const struct rangeset *avail, uint64_t block);
+
+/* ---- placement.c, partial.c ---- */
+
+/* A stretch of a file while it is put together: one run, or several made into one. */
+struct stretch {
+	uint64_t pblk, blocks, offset;
+	size_t prev, next; /* neighbours in the file; SIZE_MAX: none */
+	bool fixed;	   /* blocks were put beside it: it must stay; or it was moved itself */
+	bool gone;	   /* became part of a neighbour */
+};
+
+struct weighted {
+	uint64_t weight;
+	size_t index;
+};
+
+struct partial {
+	struct stretch *at;
+	size_t n, cap;
+	struct weighted *order;
+	size_t cap_order;
+};
+
+/* Scratch of the policy, reused from file to file; zero it first. */
+struct placer {
+	const struct geometry *geo;
+	struct runs runs;
+	struct targets a, b; /* candidates */
+	struct partial part;
+};
+
+/*
+ * Policy `files`. *out: NULL if nothing improves the file, else its targets (claimed; they belong
+ * to the placer and hold until the next call). Every answer has fewer runs than the file has now.
+ */
+int placement_files(struct placer *p, const struct filemap *map, uint32_t ino, uint64_t ideal,
+		    struct rangeset *avail, struct targets **out, struct error *err);
+void placement_release(struct placer *p);
+/* The shortest free run that surely improves the file with these runs: its least two neighbours. */
+uint64_t placement_need(const struct runs *r);
+
+/* Puts runs beside their neighbours where there is room, the smallest first. Claims. */
+int partial_extend(struct partial *pt, const struct runs *r, struct targets *out,
+		   struct rangeset *avail, struct error *err);
+/* Goes on after partial_extend: moves neighbouring runs together into free runs. Claims. */
+int partial_gather(struct partial *pt, uint64_t near, struct targets *out, struct rangeset *avail,
+		   struct error *err);
+
+/* ---- journal_count.c ---- */
+
+/* The metadata blocks of a batch, each once: inode table, bitmaps, descriptors, tree blocks. */
+struct journal_count {
+	const struct geometry *geo;
+	struct map64 set;
+	uint64_t *key; /* of the piece looked at last */
+	size_t n_key, cap_key;
+};
+
+/* Collects the blocks of a piece; *fresh: those that the batch hasn't had yet. */
+int journal_count_look(struct journal_count *jc, uint32_t ino, const struct move *moves, size_t n,
+		       const struct filemap_delta *delta, uint64_t *fresh, struct error *err);
+/* Takes in the piece looked at last. */
+int journal_count_add(struct journal_count *jc, struct error *err);
+uint64_t journal_count_blocks(const struct journal_count *jc);
+void journal_count_clear(struct journal_count *jc);
+void journal_count_release(struct journal_count *jc);
+
+/* ---- schedule.c ---- */
+
+/* A file of the open batch. */
+struct pending {
+	uint32_t ino;
+	bool last;
+	struct move *move;
+	size_t n_move;
+	struct filemap_delta delta;
+};
+
+struct ranges {
+	struct range *at;
+	size_t n, cap;
+};
+
+struct schedule {
+	const struct snapshot *snap;
+	struct state
+		*st; /* its `free`: blocks free when the open batch starts, less what is used */
+	struct plan *plan;
+	struct pending *file; /* of the open batch */
+	size_t n_file, cap_file;
+	uint64_t copy_blocks;
+	struct journal_count journal;
+	struct ranges freeing; /* by the open batch */
+	struct ranges freed;   /* by closed batches, since the planner emptied the list */
+	uint64_t *take;	       /* tree blocks, scratch */
+	size_t cap_take;
+};
+
+void schedule_init(struct schedule *sc, struct state *st, struct plan *p);
+/*
+ * Puts the moves of a file into batches and applies them to the state. Their targets are claimed.
+ * *done = false: it can't be done within the limits; the claims are given back and nothing is
+ * changed (but the open batch may have been closed).
+ */
+int schedule_file(struct schedule *sc, size_t file, const struct move *moves, size_t n, bool *done,
+		  struct error *err);
+/* Ends the open batch: what it frees is free from now on. */
+int schedule_close(struct schedule *sc, struct error *err);
+void schedule_release(struct schedule *sc);
+
+#endif

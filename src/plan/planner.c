@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * planner: which file next.
+ *
+ * Rounds over the files that have more runs than they need, best gain for a block first. A file
+ * that can't be improved is set aside until there is a reason to look again: a free run long enough
+ * for two of its runs, or blocks freed right beside one of them. When no such file is left, a full
+ * round looks at all of them once more; it ends the plan if it changes nothing. Each change lowers
+ * the number of runs of one file and raises none, so there is an end, and a plan made from the
+ * result is empty: it begins with the round that this one ended with.
+ */
+#include "plan_internal.h"
+#include <stdlib.h>
+
+struct candidate {
+	uint64_t need;	 /* a free run this long surely helps */
+	uint64_t weight; /* blocks for a run gained: the least first */
+	size_t file;	 /* index in the snapshot */
+	bool bad;	 /* more runs than it needs */
+	bool changed;	 /* in this round */
+	bool woken;	 /* blocks beside it became free */
+	bool listed;	 /* its edges are in the table */
+};
+
+struct planner {
+	const struct snapshot *snap;
+	const struct planner_options *opt;
+	struct ideal *ideal;
+	struct state *st;
+	struct schedule sched;
+	struct placer placer;
+	struct moves moves;
+	struct runs runs;
+	struct candidate *cand;
+	size_t n_cand, cap_cand;
+	struct weighted *round;
+	size_t n_round;
+	struct map64 edge; /* block at the end or start of a run -> candidate that owns the run */
+};
+
+/* Keys of the edge table: the first block behind a run, or the first of it. */
+static uint64_t edge_key(uint64_t block, bool start)
+{
+	return block << 1 | start;
+}
+
+static bool all_long(const struct runs *r, uint64_t least)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->at[i].blocks < least)
+			return false;
+	}
+	return true;
+}
+
+/* Looks at the file's mapping anew. */
+static int look(struct planner *p, struct candidate *c, struct error *err)
+{
+	const struct filemap *map = state_map(p->st, c->file);
+	uint64_t ideal, least = p->opt->min_extent_blocks;
+	c->bad = false;
+	c->listed = false;
+	if (map->n_ext < 2)
+		return 0;
+	if (runs_of(map, &p->runs, err))
+		return -1;
+	ideal = ideal_runs(p->ideal, p->runs.blocks);
+	if (p->runs.n <= ideal || (least && all_long(&p->runs, least)))
+		return 0;
+	c->bad = true;
+	c->need = placement_need(&p->runs);
+	c->weight = (p->runs.blocks << 8) / (p->runs.n - ideal);
+	return 0;
+}
+
+static int find_candidates(struct planner *p, struct error *err)
+{
+	for (size_t i = 0; i < p->snap->n_file; i++) {
+		struct candidate c = { .file = i };
+		if (look(p, &c, err))
+			return -1;
+		if (!c.bad)
+			continue;
+		if (plan_reserve(&p->cand, &p->cap_cand, p->n_cand + 1, sizeof(c), err))
+			return -1;
+		p->cand[p->n_cand++] = c;
+	}
+	p->round = malloc((p->n_cand + 1) * sizeof(*p->round));
+	return p->round ? 0 : error_nomem(err, "planning");
+}
+
+/* Remembers the ends of the file's runs, to wake it when blocks beside them become free. */
+static int set_aside(struct planner *p, size_t index, struct error *err)
+{
+	struct candidate *c = &p->cand[index];
+	c->woken = false;
+	if (c->listed)
+		return 0;
+	if (runs_of(state_map(p->st, c->file), &p->runs, err))
+		return -1;
+	for (size_t i = 0; i < p->runs.n; i++) {
+		const struct run *r = &p->runs.at[i];
+		if (map64_set(&p->edge, edge_key(r->pblk, true), (uint32_t)index, err) ||
+		    map64_set(&p->edge, edge_key(r->pblk + r->blocks, false), (uint32_t)index, err))
+			return -1;
+	}
+	c->listed = true;
+	return 0;
+}
+
+static int try_file(struct planner *p, size_t index, struct error *err)
+{
+	struct candidate *c = &p->cand[index];
+	const struct filemap *map = state_map(p->st, c->file);
+	uint64_t ideal = ideal_runs(p->ideal, filemap_blocks(map->ext, map->n_ext));
+	struct targets *t;
+	bool done = false;
+	if (placement_files(&p->placer, map, p->snap->file[c->file].ino, ideal, p->st->free, &t,
+			    err))
+		return -1;
+	if (t && (targets_moves(t, map, &p->moves, err) ||
+		  schedule_file(&p->sched, c->file, p->moves.at, p->moves.n, &done, err)))
+		return -1;
+	if (!done)
+		return set_aside(p, index, err);
+	c->changed = true;
+	return look(p, c, err);
+}
+
+static void wake(struct planner *p, uint64_t block, bool start)
+{
+	uint32_t index;
+	if (map64_get(&p->edge, edge_key(block, start), &index))
+		p->cand[index].woken = true;
+}
+
+/* Wakes the files that lie beside blocks freed since the last call. */
+static void wake_beside_freed(struct planner *p)
+{
+	struct ranges *freed = &p->sched.freed;
+	for (size_t i = 0; i < freed->n; i++) {
+		const struct range *f = &freed->at[i];
+		uint64_t at = f->start;
+		struct range r;
+		while (rangeset_next(p->st->free, at, &r) && r.start < f->start + f->len) {
+			at = r.start + r.len;
+			wake(p, r.start, false);
+			wake(p, at, true);
+		}
+	}
+	freed->n = 0;
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct weighted *x = a, *y = b;
+	if (x->weight != y->weight)
+		return x->weight < y->weight ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Lists the files of the next round; full: all that have more runs than they need. */
+static void list_round(struct planner *p, bool full)
+{
+	struct range longest = { 0 };
+	rangeset_longest(p->st->free, &longest);
+	p->n_round = 0;
+	for (size_t i = 0; i < p->n_cand; i++) {
+		struct candidate *c = &p->cand[i];
+		bool again = full || c->changed || c->woken || c->need <= longest.len;
+		c->changed = false;
+		if (c->bad && again)
+			p->round[p->n_round++] = (struct weighted){ c->weight, i };
+	}
+	qsort(p->round, p->n_round, sizeof(*p->round), by_weight);
+}
+
+/* *changed: some file was improved. */
+static int run_round(struct planner *p, bool full, bool *changed, struct error *err)
+{
+	*changed = false;
+	for (size_t i = 0; i < p->n_round; i++) {
+		size_t index = p->round[i].index;
+		struct candidate *c = &p->cand[index];
+		struct range longest;
+		/* What made it worth a look may be used up by now. */
+		if (!full && c->listed && !c->woken &&
+		    !(rangeset_longest(p->st->free, &longest) && c->need <= longest.len))
+			continue;
+		if (try_file(p, index, err))
+			return -1;
+		*changed |= c->changed;
+	}
+	if (schedule_close(&p->sched, err))
+		return -1;
+	wake_beside_freed(p);
+	return 0;
+}
+
+static int run_rounds(struct planner *p, struct error *err)
+{
+	bool full = true;
+	for (;;) {
+		bool changed;
+		list_round(p, full);
+		if (run_round(p, full, &changed, err))
+			return -1;
+		if (!changed && full)
+			return 0;
+		full = !changed;
+	}
+}
+
+static void planner_release(struct planner *p)
+{
+	schedule_release(&p->sched);
+	placement_release(&p->placer);
+	state_free(p->st);
+	ideal_free(p->ideal);
+	map64_release(&p->edge);
+	free(p->moves.at);
+	free(p->runs.at);
+	free(p->cand);
+	free(p->round);
+}
+
+int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,
+		 struct error *err)
+{
+	struct planner p = { .snap = s, .opt = o, .placer = { .geo = &s->geo } };
+	struct plan *plan = NULL;
+	int rc = -1;
+	if (s->n_file > UINT32_MAX)
+		return error_set(err, ERROR_OPERATION, "plan: too many files");
+	if (plan_new(&plan, err) || ideal_new(s, &p.ideal, err) || state_new(s, &p.st, err))
+		goto out;
+	schedule_init(&p.sched, p.st, plan);
+	if (find_candidates(&p, err) || run_rounds(&p, err) ||
+	    state_summary(p.st, p.ideal, &plan->predicted))
+		goto out;
+	*out = plan;
+	plan = NULL;
+	rc = 0;
+out:
+	planner_release(&p);
+	plan_free(plan);
+	return rc;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * schedule: moves into batches, the same for every policy.
+ *
+ * The open batch's targets and new tree blocks leave the state's free set at once; what it frees
+ * comes back when it is closed (I1, I5). A file that is too large for one batch goes in pieces,
+ * each in a batch of its own, cut between records where that can be. Tree blocks come from the
+ * shortest free runs, so that long ones stay whole.
+ */
+#include "plan_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum fit { FITS, TOO_MANY_JOURNAL_BLOCKS, NO_TREE_BLOCKS };
+
+/* A file on its way into batches. */
+struct job {
+	size_t file; /* index in the snapshot */
+	uint32_t ino;
+	const struct move *move;
+	size_t n;
+	size_t done;	 /* moves that are in batches */
+	size_t guess;	 /* moves that the next piece may have */
+	bool whole_tree; /* try a minimal tree with the last piece */
+};
+
+void schedule_init(struct schedule *sc, struct state *st, struct plan *p)
+{
+	*sc = (struct schedule){
+		.snap = st->snap, .st = st, .plan = p, .journal = { .geo = &st->snap->geo }
+	};
+}
+
+static void pending_release(struct pending *f)
+{
+	free(f->move);
+	filemap_delta_release(&f->delta);
+}
+
+void schedule_release(struct schedule *sc)
+{
+	for (size_t i = 0; i < sc->n_file; i++)
+		pending_release(&sc->file[i]);
+	free(sc->file);
+	free(sc->freeing.at);
+	free(sc->freed.at);
+	free(sc->take);
+	journal_count_release(&sc->journal);
+	*sc = (struct schedule){ 0 };
+}
+
+static int by_ino(const void *a, const void *b)
+{
+	const struct pending *x = a, *y = b;
+	return (x->ino > y->ino) - (x->ino < y->ino);
+}
+
+static int add_range(struct ranges *r, uint64_t start, uint64_t len, struct error *err)
+{
+	if (plan_reserve(&r->at, &r->cap, r->n + 1, sizeof(*r->at), err))
+		return -1;
+	r->at[r->n++] = (struct range){ start, len };
+	return 0;
+}
+
+int schedule_close(struct schedule *sc, struct error *err)
+{
+	if (!sc->n_file)
+		return 0;
+	if (plan_begin_batch(sc->plan, err))
+		return -1;
+	qsort(sc->file, sc->n_file, sizeof(*sc->file), by_ino);
+	for (size_t i = 0; i < sc->n_file; i++) {
+		struct pending *f = &sc->file[i];
+		if (plan_add_file(sc->plan, f->ino, f->last, f->move, f->n_move, &f->delta, err))
+			return -1;
+		pending_release(f);
+		*f = (struct pending){ 0 };
+	}
+	sc->n_file = 0;
+	sc->plan->batch[sc->plan->n_batch - 1].journal_blocks = journal_count_blocks(&sc->journal);
+	for (size_t i = 0; i < sc->freeing.n; i++) {
+		const struct range *r = &sc->freeing.at[i];
+		if (rangeset_add(sc->st->free, r->start, r->len, err) ||
+		    add_range(&sc->freed, r->start, r->len, err))
+			return -1;
+	}
+	sc->freeing.n = 0;
+	sc->copy_blocks = 0;
+	journal_count_clear(&sc->journal);
+	return 0;
+}
+
+static int give_back_take(struct schedule *sc, size_t from, size_t n, struct error *err)
+{
+	for (size_t i = from; i < n; i++) {
+		if (rangeset_add(sc->st->free, sc->take[i], 1, err))
+			return -1;
+	}
+	return 0;
+}
+
+/* Takes single blocks out of the free set until there are `want` of them. */
+static int take_blocks(struct schedule *sc, uint64_t near, size_t want, size_t *n,
+		       struct error *err)
+{
+	struct range r;
+	if (plan_reserve(&sc->take, &sc->cap_take, want, sizeof(*sc->take), err))
+		return -1;
+	while (*n < want && rangeset_best_fit(sc->st->free, 1, near, &r)) {
+		if (rangeset_remove(sc->st->free, r.start, 1, err))
+			return -1;
+		sc->take[(*n)++] = r.start;
+	}
+	return 0;
+}
+
+/* The new mapping of a piece. Where it fits, its new tree blocks are out of the free set. */
+static int try_move(struct schedule *sc, const struct job *j, size_t n, bool last, enum fit *fit,
+		    struct filemap *map, struct filemap_delta *delta, struct error *err)
+{
+	const struct move *m = j->move + j->done;
+	size_t have = 0, need = 0;
+	for (;;) {
+		struct error why = ERROR_INIT;
+		if (!filemap_move(state_map(sc->st, j->file), m, n, sc->snap->geo.block_size, last,
+				  sc->take, have, &need, map, delta, &why))
+			break;
+		if (why.kind != ERROR_USAGE || need <= have) {
+			*err = why;
+			return -1;
+		}
+		if (take_blocks(sc, m->to, need, &have, err))
+			return -1;
+		if (have < need) {
+			*fit = NO_TREE_BLOCKS;
+			return give_back_take(sc, 0, have, err);
+		}
+	}
+	*fit = FITS;
+	return give_back_take(sc, delta->n_taken, have, err);
+}
+
+static int drop_move(struct schedule *sc, struct filemap *map, struct filemap_delta *delta,
+		     struct error *err)
+{
+	int rc = 0;
+	for (size_t i = 0; i < delta->n_taken && !rc; i++)
+		rc = rangeset_add(sc->st->free, delta->taken[i], 1, err);
+	filemap_release(map);
+	filemap_delta_release(delta);
+	return rc;
+}
+
+/* Takes the piece into the open batch, and into the state. */
+static int accept(struct schedule *sc, struct job *j, size_t n, bool last, struct filemap *map,
+		  struct filemap_delta *delta, struct error *err)
+{
+	const struct move *m = j->move + j->done;
+	struct pending *f;
+	if (plan_reserve(&sc->file, &sc->cap_file, sc->n_file + 1, sizeof(*sc->file), err) ||
+	    journal_count_add(&sc->journal, err))
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		if (add_range(&sc->freeing, m[i].from, m[i].len, err))
+			return -1;
+		sc->copy_blocks += m[i].unwritten ? 0 : m[i].len;
+	}
+	for (size_t i = 0; i < delta->n_freed; i++) {
+		if (add_range(&sc->freeing, delta->freed[i], 1, err))
+			return -1;
+	}
+	f = &sc->file[sc->n_file];
+	*f = (struct pending){ .ino = j->ino, .last = last, .n_move = n };
+	f->move = malloc(n * sizeof(*m));
+	if (!f->move)
+		return error_nomem(err, "planning");
+	memcpy(f->move, m, n * sizeof(*m));
+	f->delta = *delta;
+	*delta = (struct filemap_delta){ 0 };
+	sc->n_file++;
+	j->done += n;
+	return state_set_map(sc->st, j->file, map, err);
+}
+
+/* Puts the next n moves into the open batch, if they fit. */
+static int try_piece(struct schedule *sc, struct job *j, size_t n, bool last, enum fit *fit,
+		     struct error *err)
+{
+	struct filemap map = { 0 };
+	struct filemap_delta delta = { 0 };
+	uint64_t fresh;
+	int rc = -1;
+	if (try_move(sc, j, n, last, fit, &map, &delta, err))
+		goto out;
+	rc = 0;
+	if (*fit != FITS)
+		goto out;
+	rc = journal_count_look(&sc->journal, j->ino, j->move + j->done, n, &delta, &fresh, err);
+	if (rc)
+		goto out;
+	if (fresh > sc->snap->limits.journal_blocks - journal_count_blocks(&sc->journal)) {
+		*fit = TOO_MANY_JOURNAL_BLOCKS;
+		rc = drop_move(sc, &map, &delta, err);
+		goto out;
+	}
+	rc = accept(sc, j, n, last, &map, &delta, err);
+out:
+	filemap_release(&map);
+	filemap_delta_release(&delta);
+	return rc;
+}
+
+static bool same_record(const struct move *a, const struct move *b)
+{
+	return a->lblk + a->len == b->lblk && a->from + a->len == b->from &&
+	       a->unwritten == b->unwritten;
+}
+
+/* How many of the job's next moves the copy limit allows; 0: none beside what the batch has. */
+static size_t cut(const struct schedule *sc, const struct job *j)
+{
+	uint64_t limit = sc->snap->limits.copy_blocks;
+	uint64_t room = limit > sc->copy_blocks ? limit - sc->copy_blocks : 0;
+	size_t i = j->done, whole = 0;
+	for (; i < j->n && i - j->done < j->guess; i++) {
+		uint64_t copy = j->move[i].unwritten ? 0 : j->move[i].len;
+		if (copy > room)
+			break;
+		room -= copy;
+		if (i + 1 == j->n || !same_record(&j->move[i], &j->move[i + 1]))
+			whole = i + 1 - j->done;
+	}
+	if (whole)
+		return whole;
+	if (i > j->done)
+		return i - j->done;
+	return sc->n_file ? 0 : 1; /* a single record may exceed the limit */
+}
+
+/* One piece of the job into a batch. *ok = false: nothing of it can be done. */
+static int next_piece(struct schedule *sc, struct job *j, bool *ok, struct error *err)
+{
+	*ok = true;
+	for (;;) {
+		size_t n = cut(sc, j), left = j->n - j->done;
+		enum fit fit = TOO_MANY_JOURNAL_BLOCKS;
+		/* A file that must be cut begins in a batch of its own. */
+		bool try = n == left || (n && !sc->n_file);
+		bool last = n == left && j->whole_tree;
+		if (try && try_piece(sc, j, n, last, &fit, err))
+			return -1;
+		if (try && fit == FITS) {
+			j->guess = n > SIZE_MAX / 2 ? n : 2 * n;
+			return 0;
+		}
+		if (sc->n_file) {
+			if (schedule_close(sc, err))
+				return -1;
+		} else if (last) {
+			j->whole_tree = false;
+		} else if (n > 1) {
+			j->guess = n / 2;
+		} else {
+			*ok = false;
+			return 0;
+		}
+	}
+}
+
+static int by_block(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+	return (*x > *y) - (*x < *y);
+}
+
+static uint64_t *sorted_nodes(const struct filemap *map, size_t *n)
+{
+	uint64_t *at = malloc((filemap_nodes(map) + 1) * sizeof(*at));
+	*n = 0;
+	for (uint32_t l = 0; at && l < map->depth; l++) {
+		for (size_t i = 0; i < map->n_node[l]; i++)
+			at[(*n)++] = map->node[l][i].pblk;
+	}
+	if (at && *n > 1)
+		qsort(at, *n, sizeof(*at), by_block);
+	return at;
+}
+
+/* The tree blocks of `now` that `then` lacks become free; those that it had before are used. */
+static int swap_nodes(struct schedule *sc, const struct filemap *now, const struct filemap *then,
+		      bool give, struct error *err)
+{
+	size_t n_now, n_then, k = 0;
+	uint64_t *a = sorted_nodes(now, &n_now), *b = sorted_nodes(then, &n_then);
+	int rc = a && b ? 0 : error_nomem(err, "planning");
+	for (size_t i = 0; i < n_now && !rc; i++) {
+		while (k < n_then && b[k] < a[i])
+			k++;
+		if (k < n_then && b[k] == a[i])
+			continue;
+		rc = give ? rangeset_add(sc->st->free, a[i], 1, err)
+			  : rangeset_remove(sc->st->free, a[i], 1, err);
+	}
+	free(a);
+	free(b);
+	return rc;
+}
+
+/* Takes the batches back that hold pieces of this job alone, the last of them still open. */
+static int undo(struct schedule *sc, struct job *j, const struct plan *mark, struct filemap *before,
+		struct error *err)
+{
+	const struct filemap *now = state_map(sc->st, j->file);
+	struct plan *p = sc->plan;
+	if (schedule_close(sc, err) || swap_nodes(sc, now, before, true, err))
+		return -1;
+	for (size_t i = 0; i < j->done; i++) {
+		if (rangeset_add(sc->st->free, j->move[i].to, j->move[i].len, err))
+			return -1;
+	}
+	for (size_t i = 0; i < j->done; i++) {
+		if (rangeset_remove(sc->st->free, j->move[i].from, j->move[i].len, err))
+			return -1;
+	}
+	if (swap_nodes(sc, before, now, false, err))
+		return -1;
+	p->n_batch = mark->n_batch;
+	p->n_file = mark->n_file;
+	p->n_move = mark->n_move;
+	p->n_node = mark->n_node;
+	return state_set_map(sc->st, j->file, before, err);
+}
+
+/* What is left of the job can't be done: keeps what is done if the file is better for it. */
+static int give_up(struct schedule *sc, struct job *j, const struct plan *mark,
+		   struct filemap *before, bool *done, struct error *err)
+{
+	const struct filemap *now = state_map(sc->st, j->file);
+	for (size_t i = j->done; i < j->n; i++) {
+		if (rangeset_add(sc->st->free, j->move[i].to, j->move[i].len, err))
+			return -1;
+	}
+	*done = j->done &&
+		filemap_runs(now->ext, now->n_ext) < filemap_runs(before->ext, before->n_ext);
+	return j->done && !*done ? undo(sc, j, mark, before, err) : 0;
+}
+
+int schedule_file(struct schedule *sc, size_t file, const struct move *moves, size_t n, bool *done,
+		  struct error *err)
+{
+	struct job j = { .file = file,
+			 .ino = sc->snap->file[file].ino,
+			 .move = moves,
+			 .n = n,
+			 .guess = n,
+			 .whole_tree = true };
+	struct filemap before;
+	struct plan mark = { 0 };
+	bool ok = true;
+	int rc = -1;
+	if (filemap_copy(state_map(sc->st, file), &before, err))
+		return -1;
+	while (ok && j.done < n) {
+		bool first = !j.done;
+		if (!first && schedule_close(sc, err))
+			goto out;
+		if (next_piece(sc, &j, &ok, err))
+			goto out;
+		if (first) /* if it goes in pieces, the open batch holds this one alone */
+			mark = *sc->plan;
+	}
+	*done = ok;
+	rc = ok ? 0 : give_up(sc, &j, &mark, &before, done, err);
+out:
+	filemap_release(&before);
+	return rc;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * verify: proof that a plan is right, before anything is written.
+ *
+ * Shares no code with the rest of the planner. A file's mapping is kept as stretches, as long as
+ * they can be (no limit of a record's length), so that the number of records computed here is the
+ * least possible one. The free blocks are a rangeset, used as a container; everything that concerns
+ * one batch is in sorted arrays.
+ */
+#include "verify.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- metadata blocks ---- */
+
+enum meta { META_INODES = 1, META_BITMAP, META_DESCRIPTORS, META_NODE };
+
+static int meta(struct check *c, enum meta kind, uint64_t id)
+{
+	if (verify_more(c, &c->key, c->n_key, &c->cap_key, sizeof(*c->key)))
+		return -1;
+	c->key[c->n_key++] = (uint64_t)kind << 60 | id;
+	return 0;
+}
+
+static int meta_groups(struct check *c, uint64_t start, uint64_t len)
+{
+	const struct geometry *g = &c->snap->geo;
+	for (uint64_t i = geometry_group_of(g, start); i <= geometry_group_of(g, start + len - 1);
+	     i++) {
+		if (meta(c, META_BITMAP, i) || meta(c, META_DESCRIPTORS, i / g->desc_per_block))
+			return -1;
+	}
+	return 0;
+}
+
+static int meta_file(struct check *c, const struct plan_file *f)
+{
+	const struct geometry *g = &c->snap->geo;
+	uint64_t group = geometry_inode_group(g, f->ino);
+	uint64_t byte = (uint64_t)((f->ino - 1) % g->inodes_per_group) * g->inode_size;
+	if (meta(c, META_INODES, group << 24 | byte / g->block_size))
+		return -1;
+	for (uint64_t i = 0; i < f->n_kept; i++) {
+		if (meta(c, META_NODE, c->plan->node[f->first_kept + i]))
+			return -1;
+	}
+	for (uint64_t i = 0; i < f->n_taken; i++) {
+		if (meta(c, META_NODE, c->plan->node[f->first_taken + i]))
+			return -1;
+	}
+	return 0;
+}
+
+static int check_limits(struct check *c, const struct plan_batch *b)
+{
+	const struct snapshot_limits *l = &c->snap->limits;
+	uint64_t n = 0;
+	for (size_t i = 0; i < c->n_used; i++) {
+		if (meta_groups(c, c->used[i].start, c->used[i].len))
+			return -1;
+	}
+	for (size_t i = 0; i < c->n_freed; i++) {
+		if (meta_groups(c, c->freed[i].start, c->freed[i].len))
+			return -1;
+	}
+	verify_sort(c->key, c->n_key);
+	for (size_t i = 0; i < c->n_key; i++)
+		n += !i || c->key[i] != c->key[i - 1];
+	if (n != b->journal_blocks)
+		return verify_wrong(c, 0, "it journals %" PRIu64 " blocks, not %" PRIu64, n,
+				    b->journal_blocks);
+	if (n > l->journal_blocks)
+		return verify_wrong(c, 0, "it journals %" PRIu64 " blocks, more than %" PRIu64, n,
+				    l->journal_blocks);
+	if (c->copied != b->copy_blocks)
+		return verify_wrong(c, 0, "it copies %" PRIu64 " blocks, not %" PRIu64, c->copied,
+				    b->copy_blocks);
+	if (c->copied > l->copy_blocks && c->copies > 1)
+		return verify_wrong(c, 0, "it copies %" PRIu64 " blocks, more than %" PRIu64,
+				    c->copied, l->copy_blocks);
+	return 0;
+}
+
+/* ---- one batch ---- */
+
+static int by_start(const void *a, const void *b)
+{
+	const struct used *x = a, *y = b;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static int freed_by_start(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static const char *name_of(enum use use)
+{
+	return use == USE_NODE ? "tree block" : "target";
+}
+
+/* Why isn't this free? */
+static int not_free(struct check *c, const struct used *u)
+{
+	const char *what = name_of(u->use);
+	for (size_t i = 0; i < c->n_freed; i++) {
+		const struct range *f = &c->freed[i];
+		if (f->start < u->start + u->len && u->start < f->start + f->len)
+			return verify_wrong(c, u->ino, "%s %" PRIu64 " is freed by this very batch",
+					    what, u->start);
+	}
+	if (rangeset_overlaps(c->snap->fixed, u->start, u->len))
+		return verify_wrong(c, u->ino, "%s %" PRIu64 " is fixed", what, u->start);
+	return verify_wrong(c, u->ino, "%s %" PRIu64 " is not free", what, u->start);
+}
+
+/* All that is written to is free when the batch starts, and used once; all that is freed is not. */
+static int check_space(struct check *c)
+{
+	if (c->n_used > 1)
+		qsort(c->used, c->n_used, sizeof(*c->used), by_start);
+	if (c->n_freed > 1)
+		qsort(c->freed, c->n_freed, sizeof(*c->freed), freed_by_start);
+	for (size_t i = 0; i < c->n_used; i++) {
+		const struct used *u = &c->used[i];
+		if (i && u->start < u[-1].start + u[-1].len)
+			return verify_wrong(c, u->ino, "%s %" PRIu64 " is used twice",
+					    name_of(u->use), u->start);
+		if (c->snap->avoid && rangeset_overlaps(c->snap->avoid, u->start, u->len))
+			return verify_wrong(c, u->ino, "%s %" PRIu64 " is to be avoided",
+					    name_of(u->use), u->start);
+		if (!rangeset_contains(c->free, u->start, u->len))
+			return not_free(c, u);
+	}
+	for (size_t i = 0; i < c->n_freed; i++) {
+		const struct range *f = &c->freed[i];
+		if (i && f->start < f[-1].start + f[-1].len)
+			return verify_wrong(c, 0, "block %" PRIu64 " is freed twice", f->start);
+		if (rangeset_overlaps(c->free, f->start, f->len) ||
+		    rangeset_overlaps(c->snap->fixed, f->start, f->len))
+			return verify_wrong(c, 0, "block %" PRIu64 " is freed, but no file's",
+					    f->start);
+	}
+	return 0;
+}
+
+static int update_free(struct check *c)
+{
+	for (size_t i = 0; i < c->n_used; i++) {
+		if (rangeset_remove(c->free, c->used[i].start, c->used[i].len, c->err))
+			return -1;
+	}
+	for (size_t i = 0; i < c->n_freed; i++) {
+		if (rangeset_add(c->free, c->freed[i].start, c->freed[i].len, c->err))
+			return -1;
+	}
+	return 0;
+}
+
+static bool inside(uint64_t first, uint64_t n, size_t all)
+{
+	return first <= all && n <= all - first;
+}
+
+static int check_batch(struct check *c, const struct plan_batch *b)
+{
+	const struct plan *p = c->plan;
+	c->n_used = c->n_freed = c->n_key = 0;
+	c->copied = c->copies = 0;
+	if (!b->n_file || !inside(b->first_file, b->n_file, p->n_file))
+		return verify_wrong(c, 0, "it has no files");
+	for (uint64_t i = 0; i < b->n_file; i++) {
+		const struct plan_file *f = &p->file[b->first_file + i];
+		const struct snapshot_file *sf = snapshot_find(c->snap, f->ino);
+		struct image *im;
+		if (!sf)
+			return verify_wrong(c, f->ino, "the snapshot has no such file");
+		if (i && f->ino <= f[-1].ino)
+			return verify_wrong(c, f->ino, "it is out of order, or twice in the batch");
+		im = verify_image(c, (size_t)(sf - c->snap->file));
+		if (!im || verify_file(c, f, im) || meta_file(c, f))
+			return -1;
+	}
+	if (check_space(c) || check_limits(c, b))
+		return -1;
+	return update_free(c);
+}
+
+/* ---- the end ---- */
+
+struct figure {
+	const char *name;
+	uint64_t is, said;
+};
+
+static void count_file(struct check *c, size_t file, const struct ideal *id, struct summary *sum)
+{
+	const struct snapshot_file *sf = &c->snap->file[file];
+	const struct image *im = c->image[file];
+	const struct filemap *m = &sf->map;
+	uint64_t blocks = im ? verify_blocks(im) : filemap_blocks(m->ext, m->n_ext);
+	uint64_t runs = im ? verify_runs(im) : filemap_runs(m->ext, m->n_ext);
+	uint64_t ideal = blocks ? ideal_runs(id, blocks) : 0;
+	sum->files++;
+	sum->runs += runs;
+	sum->blocks += blocks;
+	sum->ideal_runs += ideal;
+	sum->tree_blocks += im ? im->n_node : filemap_nodes(m);
+	sum->dirs += sf->kind == FILE_DIRECTORY;
+	if (runs <= ideal)
+		return;
+	sum->frag_files++;
+	sum->frag_blocks += blocks;
+	sum->frag_dirs += sf->kind == FILE_DIRECTORY;
+}
+
+static int check_prediction(struct check *c)
+{
+	const struct summary *p = &c->plan->predicted;
+	struct summary sum = { 0 };
+	struct ideal *id;
+	struct range longest = { 0 };
+	if (ideal_new(c->snap, &id, c->err))
+		return -1;
+	for (size_t i = 0; i < c->snap->n_file; i++)
+		count_file(c, i, id, &sum);
+	ideal_free(id);
+	rangeset_longest(c->free, &longest);
+	const struct figure figure[] = {
+		{ "files", sum.files, p->files },
+		{ "fragmented files", sum.frag_files, p->frag_files },
+		{ "directories", sum.dirs, p->dirs },
+		{ "fragmented directories", sum.frag_dirs, p->frag_dirs },
+		{ "runs", sum.runs, p->runs },
+		{ "ideal runs", sum.ideal_runs, p->ideal_runs },
+		{ "blocks", sum.blocks, p->blocks },
+		{ "blocks of fragmented files", sum.frag_blocks, p->frag_blocks },
+		{ "tree blocks", sum.tree_blocks, p->tree_blocks },
+		{ "free blocks", rangeset_blocks(c->free), p->free_blocks },
+		{ "free runs", rangeset_count(c->free), p->free_runs },
+		{ "blocks in the longest free run", longest.len, p->longest_free },
+	};
+	for (size_t i = 0; i < sizeof(figure) / sizeof(*figure); i++) {
+		if (figure[i].is != figure[i].said)
+			return error_set(c->err, ERROR_OPERATION,
+					 "plan: it ends with %" PRIu64 " %s, not %" PRIu64
+					 " as predicted",
+					 figure[i].is, figure[i].name, figure[i].said);
+	}
+	return 0;
+}
+
+/* No file ends with more runs than it began with. */
+static int check_runs(struct check *c)
+{
+	for (size_t i = 0; i < c->snap->n_file; i++) {
+		const struct snapshot_file *sf = &c->snap->file[i];
+		uint64_t was = filemap_runs(sf->map.ext, sf->map.n_ext);
+		if (c->image[i] && verify_runs(c->image[i]) > was)
+			return error_set(c->err, ERROR_OPERATION,
+					 "plan: inode %" PRIu32 ": it ends with %" PRIu64
+					 " runs and began with %" PRIu64,
+					 sf->ino, verify_runs(c->image[i]), was);
+	}
+	return 0;
+}
+
+static int start(struct check *c)
+{
+	struct state *st;
+	c->image = calloc(c->snap->n_file + 1, sizeof(struct image *));
+	if (!c->image)
+		return error_nomem(c->err, "verifying the plan");
+	if (state_new(c->snap, &st, c->err)) /* takes avoided blocks out of the free ones */
+		return -1;
+	c->free = st->free;
+	st->free = NULL;
+	state_free(st);
+	return 0;
+}
+
+int planner_verify(const struct snapshot *s, const struct plan *p, struct error *err)
+{
+	struct check c = { .snap = s, .plan = p, .err = err };
+	int rc = -1;
+	if (start(&c))
+		goto out;
+	for (; c.batch < p->n_batch; c.batch++) {
+		if (check_batch(&c, &p->batch[c.batch]))
+			goto out;
+	}
+	if (check_runs(&c) || check_prediction(&c))
+		goto out;
+	rc = 0;
+out:
+	for (size_t i = 0; c.image && i < s->n_file; i++)
+		verify_image_free(c.image[i]);
+	free(c.image);
+	rangeset_free(c.free);
+	free(c.used);
+	free(c.freed);
+	free(c.key);
+	return rc;
+}

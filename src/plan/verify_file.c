@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* verify, one file of a batch: its moves against its mapping, its tree blocks. */
+#include "verify.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int verify_wrong(struct check *c, uint32_t ino, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (!ino)
+		return error_set(c->err, ERROR_OPERATION, "plan: batch %zu: %s", c->batch, text);
+	return error_set(c->err, ERROR_OPERATION, "plan: batch %zu, inode %" PRIu32 ": %s",
+			 c->batch, ino, text);
+}
+
+int verify_more(struct check *c, void *array, size_t n, size_t *cap, size_t size)
+{
+	void *at;
+	if (n < *cap)
+		return 0;
+	memcpy(&at, array, sizeof(at));
+	at = reallocarray(at, *cap ? *cap * 2 : 64, size);
+	if (!at)
+		return error_nomem(c->err, "verifying the plan");
+	memcpy(array, &at, sizeof(at));
+	*cap = *cap ? *cap * 2 : 64;
+	return 0;
+}
+
+/* ---- a file's mapping ---- */
+
+static void push(struct image *im, struct piece p)
+{
+	struct piece *last = im->n_piece ? &im->piece[im->n_piece - 1] : NULL;
+	if (!p.len)
+		return;
+	if (last && last->lblk + last->len == p.lblk && last->pblk + last->len == p.pblk &&
+	    last->unwritten == p.unwritten)
+		last->len += p.len;
+	else
+		im->piece[im->n_piece++] = p;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+void verify_sort(uint64_t *at, size_t n)
+{
+	if (n > 1)
+		qsort(at, n, sizeof(*at), by_number);
+}
+
+static bool among(const uint64_t *at, size_t n, uint64_t block)
+{
+	return n && bsearch(&block, at, n, sizeof(*at), by_number);
+}
+
+void verify_image_free(struct image *im)
+{
+	if (!im)
+		return;
+	free(im->piece);
+	free(im->node);
+	free(im);
+}
+
+static struct image *image_of(const struct filemap *map)
+{
+	struct image *im = calloc(1, sizeof(*im));
+	size_t nodes = filemap_nodes(map);
+	if (!im)
+		return NULL;
+	im->piece = malloc((map->n_ext + 1) * sizeof(*im->piece));
+	im->node = malloc((nodes + 1) * sizeof(*im->node));
+	if (!im->piece || !im->node) {
+		verify_image_free(im);
+		return NULL;
+	}
+	for (size_t i = 0; i < map->n_ext; i++) {
+		const struct extent *e = &map->ext[i];
+		push(im, (struct piece){ e->lblk, e->len, e->pblk, e->unwritten });
+	}
+	for (uint32_t l = 0; l < map->depth; l++) {
+		for (size_t i = 0; i < map->n_node[l]; i++)
+			im->node[im->n_node++] = map->node[l][i].pblk;
+	}
+	verify_sort(im->node, im->n_node);
+	return im;
+}
+
+uint64_t verify_runs(const struct image *im)
+{
+	const struct piece *p = im->piece;
+	uint64_t runs = im->n_piece ? 1 : 0;
+	for (size_t i = 1; i < im->n_piece; i++)
+		runs += p[i - 1].pblk + p[i - 1].len != p[i].pblk;
+	return runs;
+}
+
+uint64_t verify_blocks(const struct image *im)
+{
+	uint64_t blocks = 0;
+	for (size_t i = 0; i < im->n_piece; i++)
+		blocks += im->piece[i].len;
+	return blocks;
+}
+
+/* The least number of records that hold the mapping. */
+static uint64_t least_records(const struct image *im)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < im->n_piece; i++) {
+		uint64_t most = im->piece[i].unwritten ? EXTENT_MAX_UNWRITTEN : EXTENT_MAX_INIT;
+		n += (im->piece[i].len - 1) / most + 1;
+	}
+	return n;
+}
+
+struct image *verify_image(struct check *c, size_t file)
+{
+	if (!c->image[file]) {
+		c->image[file] = image_of(&c->snap->file[file].map);
+		if (!c->image[file])
+			error_nomem(c->err, "verifying the plan");
+	}
+	return c->image[file];
+}
+
+/* ---- one file of a batch ---- */
+
+static int use(struct check *c, uint32_t ino, uint64_t start, uint64_t len, enum use what)
+{
+	if (!len || start < c->snap->geo.first_data_block || start >= c->snap->geo.blocks ||
+	    len > c->snap->geo.blocks - start)
+		return verify_wrong(c, ino, "block %" PRIu64 " is outside the file system", start);
+	if (verify_more(c, &c->used, c->n_used, &c->cap_used, sizeof(*c->used)))
+		return -1;
+	c->used[c->n_used++] = (struct used){ start, len, ino, what };
+	return 0;
+}
+
+static int release(struct check *c, uint64_t start, uint64_t len)
+{
+	if (verify_more(c, &c->freed, c->n_freed, &c->cap_freed, sizeof(*c->freed)))
+		return -1;
+	c->freed[c->n_freed++] = (struct range){ start, len };
+	return 0;
+}
+
+/* Splits piece p of the old mapping at the moves that lie in it; *at is the next move. */
+static int move_piece(struct check *c, uint32_t ino, const struct piece *p, const struct move *m,
+		      size_t n, size_t *at, struct image *to)
+{
+	uint64_t pos = p->lblk, end = p->lblk + p->len;
+	for (; *at < n && m[*at].lblk < end; (*at)++) {
+		const struct move *v = &m[*at];
+		if (v->lblk < pos || v->len > end - v->lblk)
+			return verify_wrong(
+				c, ino, "file block %" PRIu32 " is not mapped like this", v->lblk);
+		if (p->pblk + (v->lblk - p->lblk) != v->from)
+			return verify_wrong(c, ino,
+					    "file block %" PRIu32 " is at block %" PRIu64
+					    ", not %" PRIu64,
+					    v->lblk, p->pblk + (v->lblk - p->lblk), v->from);
+		if (p->unwritten != (v->unwritten != 0))
+			return verify_wrong(c, ino, "file block %" PRIu32 " is %swritten", v->lblk,
+					    p->unwritten ? "un" : "");
+		push(to,
+		     (struct piece){ pos, v->lblk - pos, p->pblk + (pos - p->lblk), p->unwritten });
+		push(to, (struct piece){ v->lblk, v->len, v->to, p->unwritten });
+		pos = (uint64_t)v->lblk + v->len;
+	}
+	push(to, (struct piece){ pos, end - pos, p->pblk + (pos - p->lblk), p->unwritten });
+	return 0;
+}
+
+static int check_moves(struct check *c, const struct plan_file *f, struct image *im)
+{
+	const struct move *m = c->plan->move + f->first_move;
+	struct image next = { 0 };
+	size_t at = 0;
+	uint64_t end = 0;
+	for (size_t i = 0; i < f->n_move; i++) {
+		if (!m[i].len || m[i].lblk < end)
+			return verify_wrong(c, f->ino,
+					    "moves are empty, overlap or are out of order");
+		end = (uint64_t)m[i].lblk + m[i].len;
+		if (use(c, f->ino, m[i].to, m[i].len, USE_TARGET) ||
+		    release(c, m[i].from, m[i].len))
+			return -1;
+		c->copied += m[i].unwritten ? 0 : m[i].len;
+		c->copies += !m[i].unwritten;
+	}
+	next.piece = malloc((im->n_piece + 2 * f->n_move + 1) * sizeof(*next.piece));
+	if (!next.piece)
+		return error_nomem(c->err, "verifying the plan");
+	for (size_t i = 0; i < im->n_piece; i++) {
+		if (move_piece(c, f->ino, &im->piece[i], m, f->n_move, &at, &next)) {
+			free(next.piece);
+			return -1;
+		}
+	}
+	free(im->piece);
+	im->piece = next.piece;
+	im->n_piece = next.n_piece;
+	if (at < f->n_move)
+		return verify_wrong(c, f->ino, "file block %" PRIu32 " is not mapped", m[at].lblk);
+	return 0;
+}
+
+/* Tree blocks: what the file gives up and rewrites is its own; what it has then suffices. */
+static int check_nodes(struct check *c, const struct plan_file *f, struct image *im)
+{
+	const uint64_t *node = c->plan->node;
+	size_t n = 0, had = im->n_node;
+	uint64_t least = filemap_min_nodes(least_records(im), c->snap->geo.block_size);
+	uint64_t *gone = malloc((f->n_freed + f->n_kept + 1) * sizeof(*gone)), *left;
+	left = malloc((had + f->n_taken + 1) * sizeof(*left));
+	if (!gone || !left) {
+		error_nomem(c->err, "verifying the plan");
+		goto bad;
+	}
+	for (size_t i = 0; i < f->n_freed; i++) {
+		gone[n++] = node[f->first_freed + i];
+		if (release(c, gone[n - 1], 1))
+			goto bad;
+	}
+	for (size_t i = 0; i < f->n_kept; i++)
+		gone[n++] = node[f->first_kept + i];
+	verify_sort(gone, n);
+	for (size_t i = 0; i < n; i++) {
+		if (!among(im->node, im->n_node, gone[i]) || (i && gone[i] == gone[i - 1])) {
+			verify_wrong(c, f->ino,
+				     "block %" PRIu64 " is not a tree block of it, or named twice",
+				     gone[i]);
+			goto bad;
+		}
+	}
+	if (f->n_freed) /* what is left are those not given up */
+		memcpy(gone, node + f->first_freed, f->n_freed * sizeof(*gone));
+	verify_sort(gone, f->n_freed);
+	n = 0;
+	for (size_t i = 0; i < had; i++) {
+		if (!among(gone, f->n_freed, im->node[i]))
+			left[n++] = im->node[i];
+	}
+	for (size_t i = 0; i < f->n_taken; i++) {
+		left[n++] = node[f->first_taken + i];
+		if (use(c, f->ino, left[n - 1], 1, USE_NODE))
+			goto bad;
+	}
+	free(gone);
+	free(im->node);
+	verify_sort(left, n);
+	im->node = left;
+	im->n_node = n;
+	if (n < least)
+		return verify_wrong(c, f->ino,
+				    "%zu tree blocks can't hold its mapping, which needs %" PRIu64,
+				    n, least);
+	if (f->last && n != least)
+		return verify_wrong(c, f->ino, "its tree has %zu blocks in the end, not %" PRIu64,
+				    n, least);
+	if (n && !f->n_kept && !f->n_taken)
+		return verify_wrong(c, f->ino, "none of its tree blocks is rewritten");
+	return 0;
+bad:
+	free(gone);
+	free(left);
+	return -1;
+}
+
+static bool inside(uint64_t first, uint64_t n, size_t all)
+{
+	return first <= all && n <= all - first;
+}
+
+int verify_file(struct check *c, const struct plan_file *f, struct image *im)
+{
+	const struct plan *p = c->plan;
+	if (!f->n_move || !inside(f->first_move, f->n_move, p->n_move) ||
+	    !inside(f->first_freed, f->n_freed, p->n_node) ||
+	    !inside(f->first_taken, f->n_taken, p->n_node) ||
+	    !inside(f->first_kept, f->n_kept, p->n_node))
+		return verify_wrong(c, f->ino, "it has no moves");
+	return check_moves(c, f, im) ? -1 : check_nodes(c, f, im);
+}
