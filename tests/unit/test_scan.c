@@ -1,0 +1,866 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Tests of scan/: what it finds is compared with libext2fs' own walks over a second handle, and
+ * images damaged on purpose must be refused with the place named.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "scaledefrag/scan.h"
+#include "support/image.h"
+
+#include <ext2fs/ext2fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct shape {
+	const char *name, *features, *args;
+	uint64_t size;
+} shapes[] = {
+	{ "1 KiB blocks", "", "-b 1024", 24 << 20 },
+	{ "4 KiB blocks", "", "-b 4096", 64 << 20 },
+	{ "no checksums", "^metadata_csum,^uninit_bg", "-b 1024", 24 << 20 },
+	{ "uninit_bg", "^metadata_csum,uninit_bg", "-b 1024 -g 2048", 24 << 20 },
+	{ "32 bit", "^64bit", "-b 2048", 24 << 20 },
+	{ "inline data, EA inodes", "inline_data,ea_inode", "-b 1024", 24 << 20 },
+	{ "orphan file", "orphan_file", "-b 4096", 32 << 20 },
+	{ "small inodes", "", "-b 1024 -I 128", 24 << 20 },
+	{ "meta_bg", "meta_bg,^resize_inode", "-b 1024 -g 1024", 40 << 20 },
+	{ "sparse_super2", "sparse_super2", "-b 1024 -g 1024", 24 << 20 },
+	{ "no resize inode", "^resize_inode", "-b 1024", 24 << 20 },
+	{ "no flex_bg", "^flex_bg", "-b 1024 -g 2048", 24 << 20 },
+	{ "flex_bg", "", "-b 1024 -g 1024 -G 8", 48 << 20 },
+	{ "short last group", "", "-b 1024 -g 1024", (20 << 20) + (300 << 10) },
+};
+#define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+
+static char path[64];
+
+static void new_path(void)
+{
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/shm/test_scan.XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	unlink(path);
+}
+
+static int remove_image(void **state)
+{
+	(void)state;
+	if (path[0])
+		unlink(path);
+	path[0] = '\0';
+	return 0;
+}
+
+static void populate(struct image *im, bool inline_data)
+{
+	uint32_t dir = image_dir(im, IMAGE_ROOT, "dir"), deep = image_dir(im, dir, "deeper"), ino;
+	char name[64], target[200];
+
+	image_put(im, dir, "one run", &(struct place){ .len = 50 }, 50);
+	image_put(im, dir, "deep", &(struct place){ .order = PLACE_SHUFFLED }, 700);
+	image_put(im, deep, "holes", &(struct place){ .len = 2, .hole = 3 }, 60);
+	image_put(im, deep, "back", &(struct place){ .order = PLACE_BACKWARD }, 30);
+	image_put(im, deep, "unwritten", &(struct place){ .len = 3, .every_unwritten = 2 }, 30);
+	image_file(im, deep, "empty");
+	image_block_mapped(im, deep, "mapped", 300);
+	image_symlink(im, deep, "fast", "target");
+	memset(target, 't', sizeof(target) - 1);
+	target[sizeof(target) - 1] = '\0';
+	image_symlink(im, deep, "slow", target);
+	ino = image_put(im, deep, "xattr", &(struct place){ .len = 1 }, 3);
+	image_xattr(im, ino, "user.big", 600);
+	if (inline_data)
+		image_inline(im, dir, "inline", 40);
+	for (int i = 0; i < 200; i++) {
+		snprintf(name, sizeof(name), "a rather long name of file number %d", i);
+		image_put(im, deep, name, &(struct place){ .len = 1 }, 1);
+	}
+	image_shatter(im, deep, &(struct place){ .order = PLACE_SHUFFLED });
+}
+
+static void make_image(const struct shape *s)
+{
+	struct image *im;
+
+	new_path();
+	image_mke2fs(path, s->size, s->features, s->args);
+	im = image_open(path);
+	populate(im, strstr(s->features, "inline_data") != NULL);
+	image_close(im);
+	image_fsck(path, "-fn", 0);
+}
+
+static struct volume *open_volume(void)
+{
+	struct volume_options o = { .path = path, .read_only = true };
+	struct error err = ERROR_INIT;
+	struct volume *v = NULL;
+
+	if (volume_open(&o, &v, &err))
+		fail_msg("%s", err.text);
+	return v;
+}
+
+static struct snapshot *scan(struct volume *v, unsigned threads)
+{
+	struct scan_options o = { .threads = threads, .queue_depth = 8 };
+	struct error err = ERROR_INIT;
+	struct snapshot *s = NULL;
+
+	if (scan_volume(v, &o, &s, &err))
+		fail_msg("%s", err.text);
+	return s;
+}
+
+/* --- libext2fs' view ---------------------------------------------------------------------- */
+
+static ext2_filsys open_fs(int flags)
+{
+	ext2_filsys fs;
+
+	assert_int_equal(
+		ext2fs_open2(path, "", EXT2_FLAG_64BITS | flags, 0, 0, unix_io_manager, &fs), 0);
+	assert_int_equal(ext2fs_read_bitmaps(fs), 0);
+	return fs;
+}
+
+static void close_fs(ext2_filsys fs)
+{
+	assert_int_equal(ext2fs_close_free(&fs), 0);
+}
+
+/* Compares a file's records and counts its tree blocks; gives the number of records. */
+static size_t compare_map(ext2_filsys fs, uint32_t ino, const struct filemap *m)
+{
+	ext2_extent_handle_t h;
+	struct ext2fs_extent e;
+	size_t n = 0, at[EXTENT_MAX_DEPTH] = { 0 };
+	struct ext2_extent_info info;
+	int op = EXT2_EXTENT_ROOT;
+
+	assert_int_equal(ext2fs_extent_open(fs, ino, &h), 0);
+	for (; !ext2fs_extent_get(h, op, &e); op = EXT2_EXTENT_NEXT) {
+		assert_int_equal(ext2fs_extent_get_info(h, &info), 0);
+		if (e.e_flags & EXT2_EXTENT_FLAGS_LEAF) {
+			if (m) {
+				assert_true(n < m->n_ext);
+				assert_int_equal(m->ext[n].lblk, e.e_lblk);
+				assert_int_equal(m->ext[n].pblk, e.e_pblk);
+				assert_int_equal(m->ext[n].len, e.e_len);
+				assert_int_equal(m->ext[n].unwritten,
+						 !!(e.e_flags & EXT2_EXTENT_FLAGS_UNINIT));
+			}
+			n++;
+		} else if (m && !(e.e_flags & EXT2_EXTENT_FLAGS_SECOND_VISIT)) {
+			uint32_t level = (uint32_t)(info.max_depth - info.curr_level - 1);
+
+			assert_true(level < m->depth && at[level] < m->n_node[level]);
+			assert_int_equal(m->node[level][at[level]++].pblk, e.e_pblk);
+		}
+	}
+	if (m) {
+		assert_int_equal(n, m->n_ext);
+		assert_int_equal(m->depth, info.max_depth);
+		for (uint32_t l = 0; l < m->depth; l++)
+			assert_int_equal(at[l], m->n_node[l]);
+	}
+	ext2fs_extent_free(h);
+	return n;
+}
+
+static bool is_left(const struct snapshot *s, uint32_t ino, enum leave_reason why)
+{
+	for (size_t i = 0; i < s->n_left; i++)
+		if (s->left_ino[i] == ino)
+			return s->left_why[i] == why;
+	return false;
+}
+
+static void compare_files(ext2_filsys fs, const struct snapshot *s)
+{
+	ext2_inode_scan scan_handle;
+	struct ext2_inode in;
+	ext2_ino_t ino;
+	size_t files = 0, mapped = 0;
+
+	assert_int_equal(ext2fs_open_inode_scan(fs, 0, &scan_handle), 0);
+	while (!ext2fs_get_next_inode(scan_handle, &ino, &in) && ino) {
+		const struct snapshot_file *f = snapshot_find(s, ino);
+
+		if (!in.i_links_count || (ino < EXT2_FIRST_INODE(fs->super) && ino != 2) ||
+		    ino == fs->super->s_orphan_file_inum) {
+			assert_null(f);
+			continue;
+		}
+		if (!(in.i_flags & EXT4_EXTENTS_FL)) {
+			assert_null(f);
+			if (ext2fs_inode_has_valid_blocks2(fs, &in) && in.i_blocks &&
+			    !(in.i_flags & EXT4_INLINE_DATA_FL)) {
+				assert_true(is_left(s, ino, LEAVE_BLOCK_MAPPED));
+				mapped++;
+			}
+			continue;
+		}
+		if (!compare_map(fs, ino, f ? &f->map : NULL)) {
+			assert_null(f);
+			continue;
+		}
+		assert_non_null(f);
+		files++;
+	}
+	ext2fs_close_inode_scan(scan_handle);
+	assert_int_equal(files, s->n_file);
+	assert_int_equal(files, s->count[LEAVE_NONE]);
+	assert_int_equal(mapped, s->count[LEAVE_BLOCK_MAPPED]);
+}
+
+static void compare_free(ext2_filsys fs, const struct rangeset *rs)
+{
+	for (blk64_t b = fs->super->s_first_data_block; b < ext2fs_blocks_count(fs->super); b++)
+		if (rangeset_contains(rs, b, 1) == !!ext2fs_test_block_bitmap2(fs->block_map, b))
+			fail_msg("block %llu", (unsigned long long)b);
+	assert_int_equal(rangeset_blocks(rs), ext2fs_free_blocks_count(fs->super));
+}
+
+/* Fixed, free and the movable files' own blocks are all there is, and apart. */
+static void check_partition(const struct snapshot *s)
+{
+	uint64_t own = 0;
+
+	for (size_t i = 0; i < s->n_file; i++) {
+		const struct filemap *m = &s->file[i].map;
+
+		own += filemap_blocks(m->ext, m->n_ext) + filemap_nodes(m);
+		for (size_t k = 0; k < m->n_ext; k++)
+			assert_false(rangeset_overlaps(s->fixed, m->ext[k].pblk, m->ext[k].len));
+	}
+	assert_int_equal(own + rangeset_blocks(s->fixed) + rangeset_blocks(s->free),
+			 s->geo.blocks - s->geo.first_data_block);
+}
+
+/* --- good images --------------------------------------------------------------------------- */
+
+static void test_scan_volume__agrees_with_libext2fs(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < N_SHAPES; i++) {
+		struct volume *v;
+		struct snapshot *s;
+		ext2_filsys fs;
+
+		make_image(&shapes[i]);
+		v = open_volume();
+		s = scan(v, 2);
+		fs = open_fs(0);
+		print_message("  %s: %zu files, %zu left\n", shapes[i].name, s->n_file, s->n_left);
+		compare_files(fs, s);
+		compare_free(fs, s->free);
+		check_partition(s);
+		assert_true(is_left(s, EXT2_JOURNAL_INO, LEAVE_RESERVED));
+		if (ext2fs_has_feature_orphan_file(fs->super))
+			assert_true(is_left(s, fs->super->s_orphan_file_inum, LEAVE_ORPHAN_FILE));
+		close_fs(fs);
+		snapshot_free(s);
+		volume_close(v);
+		unlink(path);
+	}
+}
+
+static char *dump(const struct snapshot *s)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	assert_non_null(to);
+	assert_int_equal(snapshot_dump(s, to), 0);
+	fclose(to);
+	return text;
+}
+
+static void test_scan_volume__same_text_for_any_thread_count(void **state)
+{
+	static const unsigned threads[] = { 1, 4, 9 };
+	char *first = NULL;
+
+	(void)state;
+	make_image(&shapes[12]);
+	for (size_t i = 0; i < 3; i++) {
+		struct volume *v = open_volume();
+		struct snapshot *s = scan(v, threads[i]);
+		char *text = dump(s);
+
+		if (first)
+			assert_string_equal(first, text);
+		else
+			first = strdup(text);
+		free(text);
+		snapshot_free(s);
+		volume_close(v);
+	}
+	free(first);
+}
+
+static void test_scan_volume__a_tree_of_two_levels(void **state)
+{
+	struct image *im;
+	struct volume *v;
+	struct snapshot *s;
+	const struct snapshot_file *f;
+	ext2_filsys fs;
+	uint32_t ino;
+
+	(void)state;
+	new_path();
+	image_mke2fs(path, 24 << 20, "", "-b 1024");
+	im = image_open(path);
+	ino = image_put(im, IMAGE_ROOT, "big", &(struct place){ .order = PLACE_SHUFFLED }, 7000);
+	image_close(im);
+	v = open_volume();
+	s = scan(v, 1);
+	f = snapshot_find(s, ino);
+	assert_non_null(f);
+	assert_int_equal(f->map.depth, 2);
+	fs = open_fs(0);
+	compare_files(fs, s);
+	close_fs(fs);
+	snapshot_free(s);
+	volume_close(v);
+}
+
+static void test_scan_volume__excluded_files_stay(void **state)
+{
+	struct volume *v;
+	struct snapshot *s;
+	struct scan_options o = { .threads = 1, .queue_depth = 4 };
+	struct error err = ERROR_INIT;
+	uint32_t drop[2];
+	size_t n, deep;
+	struct filemap m[2];
+	struct range bad[] = { { 0, 0 } };
+
+	(void)state;
+	make_image(&shapes[0]);
+	v = open_volume();
+	s = scan(v, 1);
+	n = s->n_file;
+	for (deep = 0; !s->file[deep].map.depth; deep++)
+		;
+	drop[0] = s->file[deep].ino;
+	drop[1] = s->file[n - 1].ino;
+	assert_int_equal(filemap_copy(&s->file[deep].map, &m[0], &err), 0);
+	assert_int_equal(filemap_copy(&s->file[n - 1].map, &m[1], &err), 0);
+	assert_true(rangeset_next(s->free, 0, &bad[0]));
+	bad[0].len = 1;
+	snapshot_free(s);
+	o.exclude = drop;
+	o.n_exclude = 2;
+	o.avoid = bad;
+	o.n_avoid = 1;
+	o.limits.copy_blocks = 77;
+	assert_int_equal(scan_volume(v, &o, &s, &err), 0);
+	assert_int_equal(s->n_file, n - 2);
+	assert_int_equal(s->limits.copy_blocks, 77);
+	assert_true(rangeset_contains(s->avoid, bad[0].start, 1));
+	assert_true(rangeset_contains(s->free, bad[0].start, 1));
+	for (int i = 0; i < 2; i++) {
+		assert_null(snapshot_find(s, drop[i]));
+		assert_true(is_left(s, drop[i], LEAVE_EXCLUDED));
+		for (size_t k = 0; k < m[i].n_ext; k++)
+			assert_true(rangeset_contains(s->fixed, m[i].ext[k].pblk, m[i].ext[k].len));
+		for (size_t k = 0; m[i].depth && k < m[i].n_node[0]; k++)
+			assert_true(rangeset_contains(s->fixed, m[i].node[0][k].pblk, 1));
+		filemap_release(&m[i]);
+	}
+	check_partition(s);
+	snapshot_free(s);
+	volume_close(v);
+}
+
+static void count_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	uint64_t *last = ctx;
+
+	assert_int_equal(done, *last + 1);
+	assert_true(done <= total);
+	*last = done;
+}
+
+static void test_scan_volume__progress_and_stop(void **state)
+{
+	volatile int stop = 0;
+	uint64_t last = 0;
+	struct scan_options o = { .threads = 3,
+				  .queue_depth = 4,
+				  .progress = count_progress,
+				  .ctx = &last,
+				  .stop = &stop };
+	struct error err = ERROR_INIT;
+	struct snapshot *s;
+	struct volume *v;
+
+	(void)state;
+	make_image(&shapes[12]);
+	v = open_volume();
+	assert_int_equal(scan_volume(v, &o, &s, &err), 0);
+	assert_int_equal(last, volume_geometry(v)->groups);
+	snapshot_free(s);
+	stop = 1;
+	assert_int_equal(scan_volume(v, &o, &s, &err), -1);
+	assert_int_equal(err.kind, ERROR_STOPPED);
+	volume_close(v);
+}
+
+static void test_scan_files__reads_the_same_maps(void **state)
+{
+	struct volume *v;
+	struct snapshot *s;
+	struct error err = ERROR_INIT;
+	uint32_t *inos;
+	struct filemap *maps;
+
+	(void)state;
+	make_image(&shapes[0]);
+	v = open_volume();
+	s = scan(v, 1);
+	inos = calloc(s->n_file, sizeof(*inos));
+	maps = calloc(s->n_file, sizeof(*maps));
+	for (size_t i = 0; i < s->n_file; i++)
+		inos[i] = s->file[i].ino;
+	if (scan_files(v, inos, s->n_file, 4, maps, &err))
+		fail_msg("%s", err.text);
+	for (size_t i = 0; i < s->n_file; i++) {
+		const struct filemap *a = &s->file[i].map, *b = &maps[i];
+
+		assert_int_equal(a->n_ext, b->n_ext);
+		assert_int_equal(a->depth, b->depth);
+		assert_false(memcmp(a->ext, b->ext, a->n_ext * sizeof(*a->ext)));
+		for (uint32_t l = 0; l < a->depth; l++) {
+			assert_int_equal(a->n_node[l], b->n_node[l]);
+			assert_false(
+				memcmp(a->node[l], b->node[l], a->n_node[l] * sizeof(*a->node[l])));
+		}
+		filemap_release(&maps[i]);
+	}
+	free(inos);
+	free(maps);
+	snapshot_free(s);
+	volume_close(v);
+}
+
+static void test_scan_files__refuses_what_is_no_movable_file(void **state)
+{
+	static const uint32_t wrong[] = { EXT2_JOURNAL_INO, 4000, 0xffffffffu, 0 };
+	struct volume *v;
+
+	(void)state;
+	make_image(&shapes[0]);
+	v = open_volume();
+	for (size_t i = 0; i < 4; i++) {
+		struct error err = ERROR_INIT;
+		struct filemap m = { 0 };
+
+		assert_int_equal(scan_files(v, &wrong[i], 1, 4, &m, &err), -1);
+		assert_non_null(strstr(err.text, "inode"));
+	}
+	volume_close(v);
+}
+
+static void test_scan_free__reads_descriptors_anew(void **state)
+{
+	struct volume *v;
+	struct rangeset *rs;
+	struct error err = ERROR_INIT;
+	ext2_filsys fs;
+	blk64_t b;
+
+	(void)state;
+	make_image(&shapes[12]);
+	v = open_volume();
+	fs = open_fs(EXT2_FLAG_RW);
+	/* A block of the last group: its bitmap, count, flag and checksum change behind v's back.
+	 */
+	b = ext2fs_blocks_count(fs->super) - 1;
+	assert_false(ext2fs_test_block_bitmap2(fs->block_map, b));
+	ext2fs_block_alloc_stats2(fs, b, +1);
+	close_fs(fs);
+	if (scan_free(v, 2, &rs, &err))
+		fail_msg("%s", err.text);
+	fs = open_fs(0);
+	compare_free(fs, rs);
+	close_fs(fs);
+	rangeset_free(rs);
+	volume_close(v);
+}
+
+static uint32_t lookup(const char *name)
+{
+	ext2_filsys fs = open_fs(0);
+	ext2_ino_t ino;
+
+	assert_int_equal(ext2fs_namei(fs, 2, 2, name, &ino), 0);
+	close_fs(fs);
+	return ino;
+}
+
+static void test_scan_names__finds_paths(void **state)
+{
+	static const char *const want[] = { "/", "/dir", "/dir/deep", "/dir/deeper/slow",
+					    "/dir/deeper/a rather long name of file number 199" };
+	uint32_t inos[6] = { 2 };
+	char *paths[6] = { 0 };
+	struct error err = ERROR_INIT;
+	struct volume *v;
+
+	(void)state;
+	make_image(&shapes[0]);
+	for (size_t i = 1; i < 5; i++)
+		inos[i] = lookup(want[i]);
+	inos[5] = 4000; /* not there */
+	for (size_t i = 1; i < 6; i++)
+		assert_true(inos[i] > inos[i - 1]);
+	v = open_volume();
+	if (scan_names(v, inos, 6, paths, &err))
+		fail_msg("%s", err.text);
+	for (size_t i = 0; i < 5; i++) {
+		assert_string_equal(paths[i], want[i]);
+		free(paths[i]);
+	}
+	assert_null(paths[5]);
+	volume_close(v);
+}
+
+/* --- damaged images ------------------------------------------------------------------------ */
+
+/* The scan must refuse, and its text must hold `what`. */
+static void refused(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void refused(const char *fmt, ...)
+{
+	struct volume *v = open_volume();
+	struct scan_options o = { .threads = 2, .queue_depth = 4 };
+	struct error err = ERROR_INIT;
+	struct snapshot *s = NULL;
+	char what[200];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	assert_int_equal(scan_volume(v, &o, &s, &err), -1);
+	assert_null(s);
+	if (err.kind != ERROR_FSCK || !strstr(err.text, what) || !strstr(err.text, "e2fsck -f"))
+		fail_msg("wanted \"%s\", got: %s", what, err.text);
+	volume_close(v);
+}
+
+static void test_scan_volume__a_used_block_marked_free(void **state)
+{
+	ext2_filsys fs;
+	blk64_t b = 0;
+	uint32_t ino;
+
+	(void)state;
+	make_image(&shapes[0]);
+	ino = lookup("/dir/one run");
+	fs = open_fs(EXT2_FLAG_RW);
+	assert_int_equal(ext2fs_bmap2(fs, ino, NULL, NULL, 0, 7, NULL, &b), 0);
+	ext2fs_block_alloc_stats2(fs, b, -1);
+	close_fs(fs);
+	refused("block %llu is in use by inode %u but free", (unsigned long long)b, ino);
+}
+
+static void test_scan_volume__a_free_block_marked_used(void **state)
+{
+	ext2_filsys fs;
+	blk64_t b = 0;
+
+	(void)state;
+	make_image(&shapes[1]);
+	fs = open_fs(EXT2_FLAG_RW);
+	assert_int_equal(ext2fs_new_block2(fs, 0, NULL, &b), 0);
+	ext2fs_block_alloc_stats2(fs, b, +1);
+	close_fs(fs);
+	refused("block %llu is marked in use", (unsigned long long)b);
+}
+
+static void test_scan_volume__metadata_marked_free(void **state)
+{
+	ext2_filsys fs;
+	blk64_t b;
+
+	(void)state;
+	make_image(&shapes[9]);
+	fs = open_fs(EXT2_FLAG_RW);
+	b = ext2fs_inode_table_loc(fs, 1);
+	ext2fs_block_alloc_stats2(fs, b, -1);
+	close_fs(fs);
+	refused("block %llu is in use by metadata of group 1 but free", (unsigned long long)b);
+}
+
+static void test_scan_volume__a_block_claimed_twice(void **state)
+{
+	ext2_filsys fs;
+	struct ext2_inode a, b;
+	uint32_t one, two;
+
+	(void)state;
+	make_image(&shapes[1]);
+	one = lookup("/dir/one run");
+	two = lookup("/dir/deeper/holes");
+	fs = open_fs(EXT2_FLAG_RW);
+	assert_int_equal(ext2fs_read_inode(fs, one, &a), 0);
+	assert_int_equal(ext2fs_read_inode(fs, two, &b), 0);
+	memcpy(b.i_block, a.i_block, sizeof(a.i_block));
+	assert_int_equal(ext2fs_write_inode(fs, two, &b), 0);
+	close_fs(fs);
+	refused("is claimed by inode %u and by inode %u", one, two);
+}
+
+static void test_scan_volume__metadata_claimed_by_a_file(void **state)
+{
+	ext2_filsys fs;
+	struct ext2_inode a;
+	struct ext3_extent *e = (struct ext3_extent *)&a.i_block[3];
+	uint32_t one;
+
+	(void)state;
+	make_image(&shapes[1]);
+	one = lookup("/dir/one run");
+	fs = open_fs(EXT2_FLAG_RW);
+	assert_int_equal(ext2fs_read_inode(fs, one, &a), 0);
+	e->ee_start = (uint32_t)ext2fs_inode_table_loc(fs, 0);
+	assert_int_equal(ext2fs_write_inode(fs, one, &a), 0);
+	close_fs(fs);
+	refused("is claimed by inode %u and by metadata of group 0", one);
+}
+
+static void test_scan_volume__an_indirect_block_that_points_back(void **state)
+{
+	ext2_filsys fs;
+	struct ext2_inode a;
+	uint32_t ino, block[256];
+
+	(void)state;
+	make_image(&shapes[0]);
+	ino = lookup("/dir/deeper/mapped");
+	fs = open_fs(EXT2_FLAG_RW);
+	assert_int_equal(ext2fs_read_inode(fs, ino, &a), 0);
+	for (size_t i = 0; i < 256; i++)
+		block[i] = a.i_block[EXT2_IND_BLOCK];
+	a.i_block[EXT2_DIND_BLOCK] = a.i_block[EXT2_TIND_BLOCK] = a.i_block[EXT2_IND_BLOCK];
+	assert_int_equal(ext2fs_write_inode(fs, ino, &a), 0);
+	assert_int_equal(io_channel_write_blk64(fs->io, a.i_block[EXT2_IND_BLOCK], 1, block), 0);
+	close_fs(fs);
+	refused("inode %u: more blocks are claimed than", ino);
+}
+
+static uint64_t tree_block(const char *name, uint32_t *ino)
+{
+	struct volume *v = open_volume();
+	struct snapshot *s = scan(v, 1);
+	const struct snapshot_file *f;
+	uint64_t b;
+
+	*ino = lookup(name);
+	f = snapshot_find(s, *ino);
+	assert_non_null(f);
+	assert_true(f->map.depth > 0 && f->map.n_node[0] > 1);
+	b = f->map.node[0][1].pblk;
+	snapshot_free(s);
+	volume_close(v);
+	return b;
+}
+
+static void test_scan_volume__tree_blocks_damaged(void **state)
+{
+	static const struct {
+		size_t at;
+		const char *text;
+	} damage[] = {
+		{ 0, "magic" }, { 1020, "checksum" }, { 6, "depth" }, { 2, "" }, { 13, "" }
+	};
+	uint32_t ino;
+	uint64_t b;
+
+	(void)state;
+	make_image(&shapes[0]);
+	b = tree_block("/dir/deep", &ino);
+	for (size_t i = 0; i < 5; i++) {
+		uint8_t old, now;
+
+		image_read(path, b * 1024 + damage[i].at, &old, 1);
+		now = old ^ 0xffu;
+		image_write(path, b * 1024 + damage[i].at, &now, 1);
+		refused("inode %u, extent tree block %llu", ino, (unsigned long long)b);
+		refused("%s", damage[i].text);
+		image_write(path, b * 1024 + damage[i].at, &old, 1);
+	}
+}
+
+static void test_scan_volume__a_tree_block_shared(void **state)
+{
+	struct image *im;
+	ext2_filsys fs;
+	struct ext2_inode a, b;
+	struct ext3_extent_idx *from = (struct ext3_extent_idx *)&a.i_block[3];
+	struct ext3_extent_idx *to = (struct ext3_extent_idx *)&b.i_block[3];
+	uint32_t one, two;
+
+	(void)state;
+	new_path();
+	image_mke2fs(path, 24 << 20, "^metadata_csum", "-b 1024");
+	im = image_open(path);
+	one = image_put(im, IMAGE_ROOT, "one", &(struct place){ .order = PLACE_SHUFFLED }, 200);
+	two = image_put(im, IMAGE_ROOT, "two", &(struct place){ .order = PLACE_BACKWARD }, 200);
+	image_close(im);
+	fs = open_fs(EXT2_FLAG_RW);
+	assert_int_equal(ext2fs_read_inode(fs, one, &a), 0);
+	assert_int_equal(ext2fs_read_inode(fs, two, &b), 0);
+	to[0].ei_leaf = from[0].ei_leaf;
+	assert_int_equal(ext2fs_write_inode(fs, two, &b), 0);
+	close_fs(fs);
+	refused("inode %u: tree block %u is also claimed by inode %u", one, from[0].ei_leaf, two);
+}
+
+static void test_scan_volume__group_count_wrong(void **state)
+{
+	ext2_filsys fs;
+	uint32_t n;
+
+	(void)state;
+	make_image(&shapes[12]);
+	fs = open_fs(EXT2_FLAG_RW);
+	n = ext2fs_bg_free_blocks_count(fs, 2);
+	ext2fs_bg_free_blocks_count_set(fs, 2, n + 1);
+	ext2fs_group_desc_csum_set(fs, 2);
+	ext2fs_mark_super_dirty(fs);
+	close_fs(fs);
+	refused("group 2: its descriptor counts %u free blocks, its bitmap %u", n + 1, n);
+}
+
+static void test_scan_volume__inode_bitmap_disagrees(void **state)
+{
+	ext2_filsys fs;
+	uint32_t ino;
+
+	(void)state;
+	make_image(&shapes[0]);
+	ino = lookup("/dir/one run");
+	fs = open_fs(EXT2_FLAG_RW);
+	ext2fs_inode_alloc_stats2(fs, ino, -1, 0);
+	close_fs(fs);
+	refused("inode %u has links but is free", ino);
+	fs = open_fs(EXT2_FLAG_RW);
+	ext2fs_inode_alloc_stats2(fs, ino, +1, 0);
+	ext2fs_inode_alloc_stats2(fs, ino + 400, +1, 0);
+	close_fs(fs);
+	refused("inode %u is in use", ino + 400);
+}
+
+static void test_scan_volume__inode_damaged(void **state)
+{
+	ext2_filsys fs;
+	struct ext2_inode a;
+	uint32_t ino;
+	uint64_t at;
+	uint8_t byte;
+
+	(void)state;
+	make_image(&shapes[0]);
+	ino = lookup("/dir/one run");
+	fs = open_fs(EXT2_FLAG_RW);
+	at = ext2fs_inode_table_loc(fs, 0) * 1024 + (ino - 1) * 256u + 4;
+	assert_int_equal(ext2fs_read_inode(fs, ino, &a), 0);
+	a.i_mode = 0x3000;
+	assert_int_equal(ext2fs_write_inode(fs, ino, &a), 0);
+	close_fs(fs);
+	refused("inode %u: its mode", ino);
+	image_read(path, at, &byte, 1);
+	byte ^= 1;
+	image_write(path, at, &byte, 1);
+	refused("inode %u: its checksum", ino);
+}
+
+static void test_scan_volume__bitmap_checksum_wrong(void **state)
+{
+	ext2_filsys fs;
+	uint64_t block, inode;
+	uint8_t byte;
+
+	(void)state;
+	make_image(&shapes[0]);
+	fs = open_fs(0);
+	block = ext2fs_block_bitmap_loc(fs, 0) * 1024 + 1023;
+	inode = ext2fs_inode_bitmap_loc(fs, 0) * 1024 + 1;
+	close_fs(fs);
+	image_read(path, inode, &byte, 1);
+	byte ^= 1;
+	image_write(path, inode, &byte, 1);
+	refused("checksum of group 0's inode bitmap");
+	image_read(path, block, &byte, 1);
+	byte ^= 1;
+	image_write(path, block, &byte, 1);
+	refused("checksum of group 0's block bitmap");
+}
+
+static void test_scan_volume__descriptor_checksum_wrong(void **state)
+{
+	struct volume *v;
+	struct scan_options o = { .threads = 1, .queue_depth = 4 };
+	struct error err = ERROR_INIT;
+	struct snapshot *s = NULL;
+	uint8_t byte;
+
+	(void)state;
+	make_image(&shapes[0]);
+	v = open_volume();
+	image_read(path, 2048 + 64 + 12, &byte, 1);
+	byte ^= 1;
+	image_write(path, 2048 + 64 + 12, &byte, 1);
+	assert_int_equal(scan_volume(v, &o, &s, &err), -1);
+	assert_int_equal(err.kind, ERROR_FSCK);
+	assert_non_null(strstr(err.text, "group 1's descriptor"));
+	volume_close(v);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_teardown(name, remove_image)
+		TEST(test_scan_volume__agrees_with_libext2fs),
+		TEST(test_scan_volume__same_text_for_any_thread_count),
+		TEST(test_scan_volume__a_tree_of_two_levels),
+		TEST(test_scan_volume__excluded_files_stay),
+		TEST(test_scan_volume__progress_and_stop),
+		TEST(test_scan_files__reads_the_same_maps),
+		TEST(test_scan_files__refuses_what_is_no_movable_file),
+		TEST(test_scan_free__reads_descriptors_anew),
+		TEST(test_scan_names__finds_paths),
+		TEST(test_scan_volume__a_used_block_marked_free),
+		TEST(test_scan_volume__a_free_block_marked_used),
+		TEST(test_scan_volume__metadata_marked_free),
+		TEST(test_scan_volume__a_block_claimed_twice),
+		TEST(test_scan_volume__metadata_claimed_by_a_file),
+		TEST(test_scan_volume__an_indirect_block_that_points_back),
+		TEST(test_scan_volume__tree_blocks_damaged),
+		TEST(test_scan_volume__a_tree_block_shared),
+		TEST(test_scan_volume__group_count_wrong),
+		TEST(test_scan_volume__inode_bitmap_disagrees),
+		TEST(test_scan_volume__inode_damaged),
+		TEST(test_scan_volume__bitmap_checksum_wrong),
+		TEST(test_scan_volume__descriptor_checksum_wrong),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
