@@ -140,9 +140,13 @@ static int write_json(const struct session *ss, const struct report *r)
 	return fflush(ss->json) ? -1 : rc;
 }
 
+/* The text may quote names: escaped. */
 static void complain(const char *text)
 {
-	fprintf(stderr, "scaledefrag-offline: %s\n", text);
+	char *safe = report_escape(text);
+
+	fprintf(stderr, "scaledefrag-offline: %s\n", safe ? safe : "out of memory");
+	free(safe);
 }
 
 /* The report; -1 if it could not be written. */
