@@ -193,8 +193,8 @@ static void check_delta(const struct world *w, const struct filemap *in, const s
 			const struct filemap_delta *d)
 {
 	uint8_t old[1024], now[1024];
-	size_t changed = 0, old_index;
-	uint32_t old_level;
+	size_t changed = 0, old_index = 0;
+	uint32_t old_level = 0;
 
 	assert_int_equal(filemap_nodes(in) + d->n_taken, filemap_nodes(out) + d->n_freed);
 	for (uint32_t l = 0; l < out->depth; l++) {
