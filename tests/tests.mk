@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Test programs beyond the unit tests; included by the Makefile after its module rules.
 MKIMAGE := $(BUILD)/mkimage
+CRASH   := $(BUILD)/crash
+PRODUCT := $(filter-out $(BUILD)/src/main.o $(BUILD)/src/options.o,$(OBJ))
 
 $(MKIMAGE): $(BUILD)/fixtures/mkimage.o $(BUILD)/support.a
-	@echo "  LD $@"
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $(BUILD)/fixtures/%.o: ALL_CFLAGS += -Itests
+
+$(CRASH): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/support.a $(PRODUCT)
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/support.a $(LIBS)
+
+-include $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/crash/*.c tests/fault/*.c fixtures/*.c))

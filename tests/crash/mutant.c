@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Broken protocols, made from the trace of a right one: the judge must see through each of them.
+ */
+#include "crash/trace.h"
+#include "support/image.h"
+#include <ext2fs/ext2fs.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *mutant_name(enum mutant m)
+{
+	static const char *const name[MUTANTS] = {
+		"none",	   "drop-B",	  "drop-F1",   "drop-F2",    "drop-F3",
+		"drop-F4", "early-reuse", "early-log", "wide-super", "wrong-plan",
+	};
+
+	return name[m];
+}
+
+static bool drop_flush(struct trace *t, enum barrier b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (t->event[i].role != ROLE_FLUSH || t->event[i].barrier != b)
+			t->event[n++] = t->event[i];
+	if (n == t->n)
+		return false;
+	t->n = n;
+	return true;
+}
+
+static size_t find(const struct trace *t, enum role role, int batch, size_t from)
+{
+	while (from < t->n && (t->event[from].role != role || t->event[from].batch != batch))
+		from++;
+	return from;
+}
+
+/* Moves the event at `from` before the one at `to`. */
+static void move_event(struct trace *t, size_t from, size_t to)
+{
+	struct event e = t->event[from];
+
+	memmove(&t->event[to + 1], &t->event[to], (from - to) * sizeof(e));
+	t->event[to] = e;
+}
+
+/* Writes of `role` of each batch N+1 go before the first event of `before` of batch N. `before`
+ * ROLE_JSB: the last one, E4's. */
+static bool move_early(struct trace *t, enum role role, enum role before)
+{
+	bool done = false;
+
+	for (int b = 0; b + 1 < t->batches; b++) {
+		size_t to = find(t, before, b, 0), at = to;
+
+		if (before == ROLE_JSB)
+			for (size_t i = to; (i = find(t, before, b, i)) < t->n; i++)
+				to = i;
+		while ((at = find(t, role, b + 1, at)) < t->n) {
+			move_event(t, at, to++);
+			done = true;
+			at++;
+		}
+	}
+	return done;
+}
+
+static bool widen_super(struct trace *t, const char *path)
+{
+	uint8_t *image = malloc(t->size);
+	bool done = false;
+
+	if (!image)
+		image_die("out of memory");
+	image_read(path, 0, image, t->size);
+	for (size_t i = 0; i < t->n; i++) {
+		struct event *e = &t->event[i];
+		struct ext2_super_block *sb = (struct ext2_super_block *)(image + 1024);
+
+		if (e->role == ROLE_FLUSH)
+			continue;
+		memcpy(image + e->offset, e->data, e->len);
+		if (e->role != ROLE_SUPER)
+			continue;
+		memset(sb->s_last_mounted, 0, sizeof(sb->s_last_mounted));
+		sb->s_checksum = ext2fs_crc32c_le(~0u, (unsigned char *)sb,
+						  offsetof(struct ext2_super_block, s_checksum));
+		free(e->data);
+		e->offset = 1024;
+		e->len = 1024;
+		e->data = malloc(1024);
+		if (!e->data)
+			image_die("out of memory");
+		memcpy(e->data, sb, 1024);
+		done = true;
+	}
+	free(image);
+	return done;
+}
+
+bool mutant_apply(struct trace *t, enum mutant m, const char *image)
+{
+	switch (m) {
+	case MUTANT_DROP_B:
+		return drop_flush(t, BARRIER_B);
+	case MUTANT_DROP_F1:
+		return drop_flush(t, BARRIER_F1);
+	case MUTANT_DROP_F2:
+		return drop_flush(t, BARRIER_F2);
+	case MUTANT_DROP_F3:
+		return drop_flush(t, BARRIER_F3);
+	case MUTANT_DROP_F4:
+		return drop_flush(t, BARRIER_F4);
+	case MUTANT_EARLY_REUSE:
+		return move_early(t, ROLE_COPY, ROLE_COPY);
+	case MUTANT_EARLY_LOG:
+		return move_early(t, ROLE_LOG, ROLE_JSB);
+	case MUTANT_WIDE_SUPER:
+		return widen_super(t, image);
+	default:
+		return true;
+	}
+}

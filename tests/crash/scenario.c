@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "crash/scenario.h"
+#include "scaledefrag/engine.h"
+#include "scaledefrag/scan.h"
+#include "support/image.h"
+#include "support/recorder.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KIB 1024ull
+
+const struct scenario scenarios[] = {
+	{ .name = "base4k", .recipe = "base4k", .min_batches = 1 },
+	{ .name = "base1k", .recipe = "base1k", .min_batches = 1 },
+	{ .name = "nocsum2k", .recipe = "nocsum2k", .batch_bytes = 300 * KIB, .min_batches = 2 },
+	{ .name = "old", .recipe = "old", .min_batches = 1 },
+	{ .name = "ext3like", .recipe = "ext3like", .batch_bytes = 100 * KIB, .min_batches = 2 },
+	{ .name = "metabg", .recipe = "metabg", .min_batches = 1 },
+	{ .name = "shrink", .recipe = "shrink", .min_batches = 1 },
+	{ .name = "shrink-pieces", .recipe = "shrink", .batch_bytes = 128 * KIB, .min_batches = 4 },
+	{ .name = "grow", .recipe = "grow", .plan = PLAN_GROW, .min_batches = 2 },
+	{ .name = "dirs", .recipe = "dirs", .min_batches = 1 },
+	{ .name = "sparse", .recipe = "sparse", .min_batches = 1 },
+	{ .name = "frees", .recipe = "frees", .min_batches = 2 },
+	{ .name = "pieces", .recipe = "large", .batch_bytes = 256 * KIB, .min_batches = 4 },
+	{ .name = "batches", .recipe = "many", .batch_bytes = 64 * KIB, .min_batches = 4 },
+	{ .name = "torn", .recipe = "torn", .min_batches = 1 },
+	{ .name = "features", .recipe = "features", .min_batches = 1 },
+	{ .name = "uninit", .recipe = "uninit", .min_batches = 1 },
+	{ .name = "escape", .recipe = "escape", .min_batches = 1 },
+	{ .name = "stale", .recipe = "stale", .batch_bytes = 64 * KIB, .min_batches = 3 },
+	{ .name = "blockmapped", .recipe = "blockmapped", .min_batches = 1 },
+	{ .name = NULL },
+};
+
+const struct scenario *scenario_find(const char *name)
+{
+	for (const struct scenario *s = scenarios; s->name; s++)
+		if (!strcmp(s->name, name))
+			return s;
+	image_die("no scenario %s", name);
+}
+
+static void fixed_clock(void *ctx, uint64_t *seconds, uint32_t *nsec)
+{
+	(void)ctx;
+	*seconds = 1700000000;
+	*nsec = 0;
+}
+
+/* The start of `len` free blocks at the end of the file system. */
+static uint64_t room_at_end(const struct snapshot *s, uint64_t len)
+{
+	for (uint64_t at = s->geo.blocks - len; at > 0; at--)
+		if (rangeset_contains(s->free, at, len))
+			return at;
+	image_die("no room");
+}
+
+static void add_file(struct plan *p, const struct snapshot *s, uint32_t ino, struct filemap *map,
+		     const struct move *moves, size_t n, bool last, uint64_t take_from)
+{
+	uint64_t take[16];
+	struct filemap next;
+	struct filemap_delta delta;
+	struct error err;
+	size_t want = 0;
+
+	for (size_t i = 0; i < 16; i++)
+		take[i] = take_from + i;
+	if (filemap_move(map, moves, n, s->geo.block_size, last, take, 16, &want, &next, &delta,
+			 &err) ||
+	    plan_begin_batch(p, &err) || plan_add_file(p, ino, last, moves, n, &delta, &err))
+		image_die("given plan: %s", err.text);
+	p->batch[p->n_batch - 1].journal_blocks = 64;
+	filemap_delta_release(&delta);
+	filemap_release(map);
+	*map = next;
+}
+
+static const struct snapshot_file *largest(const struct snapshot *s)
+{
+	const struct snapshot_file *best = &s->file[0];
+
+	for (size_t i = 1; i < s->n_file; i++)
+		if (s->file[i].map.ext[0].len > best->map.ext[0].len)
+			best = &s->file[i];
+	return best;
+}
+
+/* The one run of the largest file is cut into pieces of two blocks, in reverse, in two batches. */
+static void plan_grow(const struct snapshot *s, struct plan *p)
+{
+	const struct snapshot_file *f = largest(s);
+	uint32_t n = f->map.ext[0].len / 2, half = n / 2;
+	uint64_t to = room_at_end(s, 2 * n + 32);
+	struct move *m = calloc(n, sizeof(*m));
+	struct filemap map;
+	struct error err;
+
+	if (!m || filemap_copy(&f->map, &map, &err))
+		image_die("out of memory");
+	for (uint32_t i = 0; i < n; i++)
+		m[i] = (struct move){ .from = f->map.ext[0].pblk + 2 * i,
+				      .to = to + 2 * (n - 1 - i),
+				      .lblk = f->map.ext[0].lblk + 2 * i,
+				      .len = 2 };
+	add_file(p, s, f->ino, &map, m, half, false, to + 2 * n);
+	add_file(p, s, f->ino, &map, m + half, n - half, true, to + 2 * n + 16);
+	filemap_release(&map);
+	free(m);
+}
+
+/* One file's first record is moved onto another file's blocks. */
+static void plan_wrong(const struct snapshot *s, struct plan *p)
+{
+	const struct snapshot_file *victim = largest(s), *f = NULL;
+	struct filemap map;
+	struct error err;
+	struct move m;
+
+	for (size_t i = 0; i < s->n_file; i++)
+		if (s->file[i].kind == FILE_REGULAR && s->file[i].map.n_ext > 4 &&
+		    &s->file[i] != victim)
+			f = &s->file[i];
+	if (!f || filemap_copy(&f->map, &map, &err))
+		image_die("no file for the wrong plan");
+	m = (struct move){ .from = f->map.ext[0].pblk,
+			   .to = victim->map.ext[0].pblk,
+			   .lblk = f->map.ext[0].lblk,
+			   .len = f->map.ext[0].len };
+	if (m.len > victim->map.ext[0].len)
+		m.len = victim->map.ext[0].len;
+	add_file(p, s, f->ino, &map, &m, 1, false, room_at_end(s, 16));
+	filemap_release(&map);
+}
+
+static struct plan *make_plan(enum given_plan which, const char *path)
+{
+	const struct volume_options vo = { .path = path, .read_only = true };
+	const struct scan_options so = { .threads = 1,
+					 .queue_depth = 4,
+					 .limits = { .journal_blocks = 400,
+						     .copy_blocks = 1 << 20 } };
+	struct snapshot *s = NULL;
+	struct volume *v = NULL;
+	struct plan *p = NULL;
+	struct error err;
+
+	if (volume_open(&vo, &v, &err) || scan_volume(v, &so, &s, &err) || plan_new(&p, &err))
+		image_die("given plan: %s", err.text);
+	if (which == PLAN_GROW)
+		plan_grow(s, p);
+	else
+		plan_wrong(s, p);
+	snapshot_free(s);
+	volume_close(v);
+	return p;
+}
+
+static void check_end(const struct scenario *s, int rc, const struct report *r,
+		      const struct error *err, const struct trace *t)
+{
+	if (rc || r->exit_code)
+		image_die("%s: the run itself fails (%d, exit code %d): %s", s->name, rc,
+			  r->exit_code, rc ? err->text : "no error");
+	if (t->n && t->event[t->n - 1].role != ROLE_FLUSH)
+		image_die("%s: exit code 0 with writes that were not flushed", s->name);
+	if (t->batches < s->min_batches)
+		image_die("%s: %d batches, the scenario needs %d", s->name, t->batches,
+			  s->min_batches);
+}
+
+static void run_engine(const struct scenario *s, enum given_plan plan, const char *before,
+		       const char *path, int fd)
+{
+	struct plan *given = plan == PLAN_OWN ? NULL : make_plan(plan, path);
+	struct recorder *rec = recorder_new();
+	struct engine_options o = {
+		.volume = { .path = path, .wrap = recorder_wrap, .wrap_ctx = rec },
+		.threads = 1,
+		.queue_depth = 8,
+		.batch_bytes = s->batch_bytes,
+		.clock = fixed_clock,
+		.given_plan = given,
+		.skip_verify = plan != PLAN_OWN,
+		.skip_guard = plan == PLAN_WRONG,
+	};
+	struct report r;
+	struct error err = ERROR_INIT;
+	const struct recorder_event *ev;
+	struct trace t;
+	size_t n;
+	int rc;
+
+	memset(&r, 0, sizeof(r));
+	rc = engine_run(&o, &r, &err);
+	ev = recorder_trace(rec, &n);
+	trace_from_recorder(&t, before, ev, n);
+	if (plan != PLAN_WRONG)
+		check_end(s, rc, &r, &err, &t);
+	trace_save(&t, fd);
+	trace_release(&t);
+	report_release(&r);
+	recorder_free(rec);
+	plan_free(given);
+}
+
+void scenario_record(const struct scenario *s, enum given_plan plan, const char *before,
+		     const char *path, struct trace *t)
+{
+	int fd = memfd_create("trace", MFD_CLOEXEC), status;
+	pid_t pid = fork(); /* OpenMP's threads must not be alive when the judges are forked */
+
+	if (fd < 0 || pid < 0)
+		image_die("cannot start the run");
+	if (!pid) {
+		run_engine(s, plan, before, path, fd);
+		_exit(0);
+	}
+	if (waitpid(pid, &status, 0) != pid || status)
+		image_die("%s: the run ended with status %d", s->name, status);
+	if (lseek(fd, 0, SEEK_SET))
+		image_die("memfd");
+	trace_load(t, fd);
+	close(fd);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* scenario: one kind of image and of run, and the recording of that run. */
+#ifndef TESTS_SCENARIO_H
+#define TESTS_SCENARIO_H
+
+#include "crash/trace.h"
+
+enum given_plan { PLAN_OWN, PLAN_GROW, PLAN_WRONG };
+
+struct scenario {
+	const char *name, *recipe;
+	uint64_t batch_bytes; /* 0: the default */
+	enum given_plan plan;
+	int min_batches; /* the scenario is pointless with fewer */
+};
+
+extern const struct scenario scenarios[]; /* ends with name NULL */
+const struct scenario *scenario_find(const char *name);
+
+/*
+ * Runs the engine on the image at `path`, in a child, and records what it writes: the same trace
+ * each time. `before`: a copy of the image as it was. The run must end with exit code 0 and nothing
+ * unflushed, unless `plan` is PLAN_WRONG.
+ */
+void scenario_record(const struct scenario *s, enum given_plan plan, const char *before,
+		     const char *path, struct trace *t);
+
+#endif

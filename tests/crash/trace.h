@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * trace: what a run wrote, in order, with its flushes; which on-disk states a power cut may leave;
+ * and the ways to break the protocol on purpose (mutants).
+ *
+ * A cut `k` means: events [0, k) were completed. Writes before the last flush are durable; of those
+ * after it, and of those in flight, any part may be on the disk, in units of a sector.
+ */
+#ifndef TESTS_TRACE_H
+#define TESTS_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SECTOR 512u
+
+enum role {
+	ROLE_SUPER, /* the ext4 superblock */
+	ROLE_JSB,   /* the journal superblock */
+	ROLE_LOG,   /* log blocks but the commit block */
+	ROLE_COMMIT,
+	ROLE_COPY, /* file data into free blocks */
+	ROLE_HOME,
+	ROLE_FLUSH,
+};
+
+enum barrier { BARRIER_NONE, BARRIER_B, BARRIER_F1, BARRIER_F2, BARRIER_F3, BARRIER_F4, BARRIER_E };
+
+struct event {
+	enum role role;
+	enum barrier barrier; /* of flushes */
+	int batch;	      /* from 0; -1 before the first log write */
+	uint64_t offset, len; /* bytes */
+	size_t issued;	      /* number of the event before which it was issued */
+	uint8_t *data;
+};
+
+struct trace {
+	uint64_t size; /* of the image */
+	uint32_t block_size;
+	struct event *event;
+	size_t n;
+	int batches;
+};
+
+struct recorder_event;
+
+/* Copies a recorder's log. `image`: the path of the image as it was before. */
+void trace_from_recorder(struct trace *t, const char *image, const struct recorder_event *ev,
+			 size_t n);
+void trace_release(struct trace *t);
+void trace_copy(const struct trace *in, struct trace *out);
+void trace_dump(const struct trace *t);
+/* Write to and read from a descriptor (the run is a child process). */
+void trace_save(const struct trace *t, int fd);
+void trace_load(struct trace *t, int fd);
+
+/* The first event that is not durable at cut `k`. */
+size_t trace_durable(const struct trace *t, size_t k);
+void trace_apply(const struct trace *t, size_t from, size_t to, uint8_t *image);
+
+/*
+ * Variants of a cut, the same for the same (seed, cut, variant):
+ *   0 all kept  1 all lost  2, 3 the last write torn in the middle, first or second half kept
+ *   4 the last write alone kept  5 half of it alone
+ *   6.. random: by write, by block, by sector
+ * Writes the state into `image` (which holds the durable state at `k`) and returns the number of
+ * byte ranges written, in touched (as offset, length pairs, room for 2 * trace_touch_max).
+ */
+void trace_state(const struct trace *t, size_t k, unsigned variant, uint64_t seed, uint8_t *image);
+/* Puts the durable state back where trace_state wrote. */
+void trace_undo(const struct trace *t, size_t k, const uint8_t *durable, uint8_t *image);
+
+enum mutant {
+	MUTANT_NONE,
+	MUTANT_DROP_B,
+	MUTANT_DROP_F1,
+	MUTANT_DROP_F2,
+	MUTANT_DROP_F3,
+	MUTANT_DROP_F4,
+	MUTANT_EARLY_REUSE, /* copies of batch N+1 in batch N */
+	MUTANT_EARLY_LOG,   /* log of batch N+1 before F4 of N */
+	MUTANT_WIDE_SUPER,  /* superblock written as two sectors */
+	MUTANT_WRONG_PLAN,  /* made by the run itself, not from the trace */
+	MUTANTS,
+};
+
+const char *mutant_name(enum mutant m);
+/* Returns false where the trace has nothing that this mutant could change. */
+bool mutant_apply(struct trace *t, enum mutant m, const char *image);
+
+#endif
