@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* report: escaping, e4defrag's score, text, JSON, progress. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "scaledefrag/report.h"
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void escapes(const char *in, const char *want)
+{
+	char *out = report_escape(in);
+
+	assert_non_null(out);
+	assert_string_equal(out, want);
+	free(out);
+}
+
+static void test_report_escape__hostile_names(void **state)
+{
+	(void)state;
+	escapes("", "");
+	escapes("plain name", "plain name");
+	escapes("\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80", "\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80");
+	escapes("\x1b[2J\n\t\x7f", "\\x1b[2J\\x0a\\x09\\x7f");
+	escapes("back\\slash", "back\\x5cslash");
+	escapes("\xff\xfe", "\\xff\\xfe");
+	escapes("\xc3", "\\xc3");
+	escapes("\xe6\x97", "\\xe6\\x97");
+	escapes("\xe6\x97z", "\\xe6\\x97z");
+	escapes("\xc0\xaf\xe0\x80\xaf", "\\xc0\\xaf\\xe0\\x80\\xaf"); /* overlong */
+	escapes("\xed\xa0\x80", "\\xed\\xa0\\x80");		      /* surrogate */
+	escapes("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80");	      /* above U+10FFFF */
+	escapes("\xc2\x9b", "\\xc2\\x9b");			      /* C1: CSI */
+	escapes("\xe2\x80\xae", "\\xe2\\x80\\xae");		      /* right-to-left override */
+}
+
+/* What comes out is always something that JSON takes. */
+static void test_report_escape__any_bytes_make_json(void **state)
+{
+	uint32_t seed = 1;
+
+	(void)state;
+	for (int i = 0; i < 20000; i++) {
+		char name[8] = { 0 }, *out;
+		json_t *j;
+
+		for (int k = 0; k < 7; k++) {
+			seed = seed * 1664525 + 1013904223;
+			name[k] = (char)(seed >> 24);
+		}
+		out = report_escape(name);
+		assert_non_null(out);
+		j = json_string(out);
+		assert_non_null(j);
+		json_decref(j);
+		free(out);
+	}
+}
+
+/* Two regular files, of 10 and 1000 blocks, and a directory, which does not count. */
+static void test_report_score_state__as_e4defrag(void **state)
+{
+	static const struct {
+		size_t extra; /* records that the second file has beyond one */
+		uint64_t score;
+		const char *verdict;
+	} t[] = {
+		{ 0, 0, "no problem" },
+		{ 60, 48, "a little bit fragmented" }, /* 60 of 1010 blocks: 5.94 %, times 8 */
+		{ 90, 71, "needs defrag" },
+		{ 120, 82, "needs defrag" }, /* above 10 %: 80 + a fifth */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct extent one = { .pblk = 100, .len = 10 }, many[200];
+		struct snapshot_file file[3] = {
+			{ .ino = 12, .kind = FILE_REGULAR, .map = { .ext = &one, .n_ext = 1 } },
+			{ .ino = 13, .kind = FILE_REGULAR, .map = { .ext = many } },
+			{ .ino = 14, .kind = FILE_DIRECTORY, .map = { .ext = many, .n_ext = 50 } },
+		};
+		struct snapshot s = { .geo = { .blocks_per_group = 32768, .flex_size = 16 },
+				      .file = file,
+				      .n_file = 3 };
+		struct filemap *none[3] = { NULL };
+		struct state st = { .snap = &s, .map = none };
+		struct report_score score;
+		size_t n = t[i].extra + 1;
+
+		for (size_t k = 0; k < 200; k++)
+			many[k] = (struct extent){ .pblk = 1000 + 20 * k,
+						   .lblk = (uint32_t)(9 * k),
+						   .len = 1 };
+		many[n - 1].len = (uint32_t)(1000 - (n - 1)) & 0x7fffffff;
+		file[1].map.n_ext = n;
+		report_score_state(&st, &score);
+		assert_int_equal(score.now, t[i].score);
+		assert_string_equal(score.verdict, t[i].verdict);
+	}
+}
+
+static void fill(struct report *r)
+{
+	static char path[] = "/a\x1b\xff", other[] = "/b";
+	static struct report_file stay[1], dropped[1];
+
+	*stay = (struct report_file){
+		.ino = 12, .path = path, .runs = 9, .ideal_runs = 1, .blocks = 99, .why = "tight"
+	};
+	*dropped = (struct report_file){
+		.ino = 13, .path = other, .runs = 2, .blocks = 5, .block = 4711, .why = "unreadable"
+	};
+	*r = (struct report){
+		.name = "disk\n.img",
+		.what = "ext4, 4 KiB blocks",
+		.block_size = 4096,
+		.outcome = OUTCOME_DROPPED,
+		.exit_code = 8,
+		.mode = "files",
+		.has_after = true,
+		.before = { .files = 1234,
+			    .frag_files = 56,
+			    .runs = 5000,
+			    .ideal_runs = 1300,
+			    .blocks = 50000,
+			    .free_runs = 3,
+			    .longest_free = 1u << 20 },
+		.after = { .files = 1234,
+			   .frag_files = 1,
+			   .runs = 1301,
+			   .ideal_runs = 1300,
+			   .blocks = 50000,
+			   .free_runs = 2,
+			   .longest_free = 1u << 19 },
+		.score_before = { 82, "needs defrag" },
+		.score_after = { 0, "no problem" },
+		.plan_bytes = 5ull << 40,
+		.plan_moves = 17,
+		.bytes_moved = 5ull << 40,
+		.transactions = 2,
+		.updates = 900,
+		.blocks_logged = 80,
+		.meta_writes = 7,
+		.stay = stay,
+		.n_stay = 1,
+		.n_stay_all = 1,
+		.dropped = dropped,
+		.n_dropped = 1,
+	};
+	r->left[LEAVE_BLOCK_MAPPED] = 3;
+	r->seconds[PHASE_MOVE] = 0.25;
+}
+
+static char *captured(const struct report *r, int verbose, bool json)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	assert_non_null(f);
+	if (json) {
+		assert_int_equal(report_json(f, r), 0);
+	} else {
+		report_intro(f, r);
+		report_text(f, r, verbose);
+	}
+	fclose(f);
+	return text;
+}
+
+static void test_report_text__has_the_figures(void **state)
+{
+	static const char *const want[] = {
+		"disk\\x0a.img: ext4, 4 KiB blocks; 56 of 1,234 files fragmented",
+		"5.0 TiB to write",
+		"nothing written yet",
+		"fragmented files                        56             1\n",
+		"excess runs                          3,700             1\n",
+		"average run (KiB)                       40           154\n",
+		"longest free run (KiB)           4,194,304     2,097,152\n",
+		"900 updates, merged into 80 blocks journaled, 7 write requests out",
+		"inode 12 /a\\x1b\\xff: 9 runs, 1 would do: tight\n",
+		"inode 13 /b: unreadable (block 4711)\n",
+		"left alone: 3 block-mapped",
+	};
+	struct report r;
+	char *text;
+
+	(void)state;
+	fill(&r);
+	text = captured(&r, 0, false);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+		if (!strstr(text, want[i]))
+			fail_msg("no '%s' in:\n%s", want[i], text);
+	free(text);
+}
+
+static void test_report_text__empty_report(void **state)
+{
+	struct report r = { .name = "x" };
+
+	(void)state;
+	for (int outcome = OUTCOME_NOTHING; outcome <= OUTCOME_FAILED; outcome++) {
+		r.outcome = (enum report_outcome)outcome;
+		free(captured(&r, 1, false));
+		free(captured(&r, 1, true));
+	}
+}
+
+static void test_report_json__parses_back(void **state)
+{
+	struct report r;
+	json_error_t bad;
+	const char *path;
+	char *text;
+	json_t *j;
+	json_int_t before, after, moved, schema, code, left, block;
+
+	(void)state;
+	fill(&r);
+	r.error = "it broke \xff";
+	text = captured(&r, 0, true);
+	j = json_loads(text, JSON_REJECT_DUPLICATES, &bad);
+	assert_non_null(j);
+	assert_int_equal(json_unpack(j,
+				     "{s:I, s:I, s:{s:I}, s:{s:I}, s:{s:I}, s:{s:I}, "
+				     "s:[{s:s}], s:[{s:I}]}",
+				     "schema", &schema, "exit_code", &code, "before",
+				     "fragmented_files", &before, "after", "excess_runs", &after,
+				     "work", "bytes_moved", &moved, "left_alone", "block_mapped",
+				     &left, "still_fragmented", "path", &path, "dropped",
+				     "failed_block", &block),
+			 0);
+	assert_int_equal(schema, 1);
+	assert_int_equal(code, 8);
+	assert_int_equal(before, 56);
+	assert_int_equal(after, 1);
+	assert_int_equal(moved, 5ll << 40);
+	assert_int_equal(left, 3);
+	assert_int_equal(block, 4711);
+	assert_string_equal(path, "/a\\x1b\\xff");
+	assert_string_equal(json_string_value(json_object_get(j, "error")), "it broke \\xff");
+	assert_string_equal(json_string_value(json_object_get(j, "outcome")), "done_with_errors");
+	assert_true(json_is_real(json_object_get(json_object_get(j, "seconds"), "move")));
+	json_decref(j);
+	free(text);
+}
+
+static void test_report_json__full_disk(void **state)
+{
+	struct report r;
+	FILE *f = fopen("/dev/full", "w");
+
+	(void)state;
+	if (!f)
+		skip();
+	fill(&r);
+	assert_int_equal(report_json(f, &r), -1);
+	fclose(f);
+}
+
+static void test_progress_set__lines(void **state)
+{
+	struct progress *p;
+	char text[512];
+	int fd[2];
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe(fd), 0);
+	assert_int_equal(progress_new(fd[1], fd[1], "a\nb", &p), 0); /* a pipe gets no bar */
+	progress_set(p, PHASE_SCAN, 0, 16, 0);
+	progress_set(p, PHASE_SCAN, 1, 16, 0); /* too soon */
+	progress_set(p, PHASE_SCAN, 16, 16, 0);
+	progress_set(p, PHASE_PLAN, 0, 1, 0);
+	progress_set(p, PHASE_MOVE, 5, 1ull << 40, 5);
+	progress_free(p);
+	n = read(fd[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_string_equal(text, "1 0 16 a\\x0ab\n1 16 16 a\\x0ab\n2 0 1 a\\x0ab\n"
+				  "4 5 1099511627776 a\\x0ab\n");
+	close(fd[0]);
+	close(fd[1]);
+}
+
+static void test_progress_set__bar_on_a_terminal(void **state)
+{
+	int master = posix_openpt(O_RDWR | O_NOCTTY), tty;
+	struct progress *p;
+	char text[1024];
+	ssize_t n;
+
+	(void)state;
+	if (master < 0 || grantpt(master) || unlockpt(master))
+		skip();
+	tty = open(ptsname(master), O_RDWR | O_NOCTTY);
+	if (tty < 0)
+		skip();
+	setenv("COLUMNS", "60", 1);
+	assert_int_equal(progress_new(tty, -1, "x", &p), 0);
+	progress_set(p, PHASE_MOVE, 50, 100, 0);
+	n = read(master, text, sizeof(text) - 1);
+	assert_int_equal(n, 60); /* \r and one column less than the width */
+	text[n] = '\0';
+	assert_non_null(strstr(text, "\rmove   [####"));
+	assert_non_null(strstr(text, " 50 %"));
+	setenv("COLUMNS", "7", 1); /* too narrow for a bar */
+	progress_set(p, PHASE_RESCAN, 1, 0, 0);
+	assert_int_equal(read(master, text, sizeof(text) - 1), 7);
+	progress_free(p);
+	assert_int_equal(read(master, text, sizeof(text) - 1), 8);
+	close(tty);
+	close(master);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_report_escape__hostile_names),
+		cmocka_unit_test(test_report_escape__any_bytes_make_json),
+		cmocka_unit_test(test_report_score_state__as_e4defrag),
+		cmocka_unit_test(test_report_text__has_the_figures),
+		cmocka_unit_test(test_report_text__empty_report),
+		cmocka_unit_test(test_report_json__parses_back),
+		cmocka_unit_test(test_report_json__full_disk),
+		cmocka_unit_test(test_progress_set__lines),
+		cmocka_unit_test(test_progress_set__bar_on_a_terminal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
