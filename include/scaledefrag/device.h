@@ -124,9 +124,9 @@ size_t device_queue_room(const struct device_queue *q); /* requests that fit now
 void device_queue_close(struct device_queue *q);	/* NULL is fine */
 
 /*
- * Runs a whole list of independent requests through a queue of `depth` (one by one where a device
- * has no queue); stops at the first failed one (err set; kind ERROR_OPERATION) after all in flight
- * have come back. Used for metadata.
+ * Runs a whole list of independent requests through a queue of `depth` (one by one when that is
+ * 1, or a device has no queue); stops at the first failed one (err set; kind ERROR_OPERATION) after
+ * all in flight have come back. Used for metadata.
  */
 int device_run(struct device *dev, unsigned depth, struct device_request *reqs, size_t n,
 	       struct error *err);

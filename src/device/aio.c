@@ -4,6 +4,9 @@
  * taken by the kernel, at the kernel, or ready to be handed back. What the kernel has no room for
  * stays waiting and is offered again after a completion; what it refuses becomes the result of that
  * request. So submit never fails half way.
+ *
+ * To destroy a context costs the kernel some 30 ms, whatever its size. So a closed queue is kept
+ * by its device, and used again by the next one that opens a queue.
  */
 #include "file.h"
 #include <errno.h>
@@ -11,10 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DEPTH 65536
+#define MIN_DEPTH 32 /* contexts are made for at least as many requests, to be used again */
+#define MAX_DEPTH 32768
 
 struct aio_queue {
 	struct device_queue q;
+	struct aio_queue *next; /* in the device's list, when idle */
+	unsigned max_depth;
 	io_context_t ctx; /* NULL: the kernel gives none, all is done synchronously */
 	size_t waiting_n, kernel_n, ready_n, spare_n;
 	struct iocb *slots;  /* depth of them */
@@ -182,6 +188,16 @@ static int aio_wait(struct device_queue *q, size_t min, size_t max, struct devic
 	return 0;
 }
 
+/* Everything empty, room for `depth` requests. */
+static void reset(struct aio_queue *a, unsigned depth)
+{
+	a->q.depth = depth;
+	a->q.in_flight = 0;
+	a->waiting_n = a->kernel_n = a->ready_n = a->spare_n = 0;
+	for (unsigned i = 0; i < depth; i++)
+		a->spare[a->spare_n++] = &a->slots[i];
+}
+
 static void release(struct aio_queue *a)
 {
 	if (a->ctx)
@@ -194,9 +210,37 @@ static void release(struct aio_queue *a)
 	free(a);
 }
 
+void aio_free_idle(struct file_device *f)
+{
+	while (f->idle) {
+		struct aio_queue *a = f->idle;
+
+		f->idle = a->next;
+		release(a);
+	}
+}
+
 static void aio_close(struct device_queue *q)
 {
-	release(aio_of(q));
+	struct aio_queue *a = aio_of(q);
+	struct file_device *f = file_of(q->dev);
+	int n = 0;
+
+	while (a->kernel_n && n >= 0) {
+		n = io_getevents(a->ctx, (long)a->kernel_n, (long)a->kernel_n, a->events, NULL);
+		if (n == -EINTR)
+			n = 0;
+		else if (n > 0)
+			a->kernel_n -= (size_t)n;
+	}
+	if (n < 0 || !a->ctx) {
+		release(a);
+		return;
+	}
+	pthread_mutex_lock(&f->lock);
+	a->next = f->idle;
+	f->idle = a;
+	pthread_mutex_unlock(&f->lock);
 }
 
 static const struct device_queue_ops aio_queue_ops = {
@@ -205,52 +249,88 @@ static const struct device_queue_ops aio_queue_ops = {
 	.close = aio_close,
 };
 
-/* Others may have used up fs.aio-max-nr: a shorter queue, or a synchronous one, is slower but
+/*
+ * Others may have used up fs.aio-max-nr: a shorter queue, or a synchronous one, is slower but
  * right.
  */
 static int set_up(struct aio_queue *a, unsigned depth)
 {
+	unsigned n = depth > MIN_DEPTH ? depth : MIN_DEPTH;
 	int rc;
 
-	while ((rc = io_setup((int)depth, &a->ctx)) == -EAGAIN && depth > 1)
-		depth /= 2;
+	while ((rc = io_setup((int)n, &a->ctx)) == -EAGAIN && n > 1)
+		n /= 2;
 	if (rc == -ENOMEM)
 		return ENOMEM;
 	if (rc < 0)
 		a->ctx = NULL;
-	a->q.depth = depth;
+	a->max_depth = n;
 	return 0;
 }
 
-int aio_queue_open(struct device *dev, unsigned depth, struct device_queue **out)
+static int make(struct device *dev, unsigned depth, struct aio_queue **out)
 {
-	struct aio_queue *a;
+	struct aio_queue *a = calloc(1, sizeof(*a));
 	int sys;
 
-	if (depth > MAX_DEPTH)
-		depth = MAX_DEPTH;
-	a = calloc(1, sizeof(*a));
 	if (!a)
 		return ENOMEM;
-	a->q.ops = &aio_queue_ops;
-	a->q.dev = dev;
 	sys = set_up(a, depth);
 	if (sys)
 		goto fail;
-	depth = a->q.depth;
-	a->slots = calloc(depth, sizeof(*a->slots));
-	a->spare = calloc(depth, sizeof(*a->spare));
-	a->waiting = calloc(depth, sizeof(*a->waiting));
-	a->ready = calloc(depth, sizeof(*a->ready));
-	a->events = calloc(depth, sizeof(*a->events));
+	a->q.ops = &aio_queue_ops;
+	a->q.dev = dev;
+	a->slots = calloc(a->max_depth, sizeof(*a->slots));
+	a->spare = calloc(a->max_depth, sizeof(*a->spare));
+	a->waiting = calloc(a->max_depth, sizeof(*a->waiting));
+	a->ready = calloc(a->max_depth, sizeof(*a->ready));
+	a->events = calloc(a->max_depth, sizeof(*a->events));
 	sys = ENOMEM;
 	if (!a->slots || !a->spare || !a->waiting || !a->ready || !a->events)
 		goto fail;
-	for (unsigned i = 0; i < depth; i++)
-		a->spare[a->spare_n++] = &a->slots[i];
-	*out = &a->q;
+	*out = a;
 	return 0;
 fail:
 	release(a);
 	return sys;
+}
+
+/* An idle queue that is long enough; NULL if there is none. */
+static struct aio_queue *take_idle(struct file_device *f, unsigned depth)
+{
+	struct aio_queue **link, *a;
+
+	pthread_mutex_lock(&f->lock);
+	link = &f->idle;
+	while (*link && (*link)->max_depth < depth)
+		link = &(*link)->next;
+	a = *link;
+	if (a)
+		*link = a->next;
+	pthread_mutex_unlock(&f->lock);
+	return a;
+}
+
+int aio_queue_open(struct device *dev, unsigned depth, struct device_queue **out)
+{
+	struct aio_queue *a, *kept;
+	int sys;
+
+	if (depth > MAX_DEPTH)
+		depth = MAX_DEPTH;
+	a = take_idle(file_of(dev), depth);
+	if (!a) {
+		sys = make(dev, depth, &a);
+		if (sys)
+			return sys;
+		/* When contexts run short, an idle one that is no worse will do. */
+		kept = a->max_depth < depth ? take_idle(file_of(dev), a->max_depth) : NULL;
+		if (kept) {
+			release(a);
+			a = kept;
+		}
+	}
+	reset(a, depth < a->max_depth ? depth : a->max_depth);
+	*out = &a->q;
+	return 0;
 }

@@ -215,7 +215,7 @@ void device_queue_close(struct device_queue *q)
 		q->ops->close(q);
 }
 
-/* A device without a queue does the same work, one request after the other. */
+/* Without a queue, the same work. */
 static int run_one_by_one(struct device *dev, struct device_request *reqs, size_t n,
 			  struct error *err)
 {
@@ -241,10 +241,10 @@ int device_run(struct device *dev, unsigned depth, struct device_request *reqs, 
 
 	if (n == 0)
 		return 0;
-	if (!dev->ops->queue_open)
-		return run_one_by_one(dev, reqs, n, err);
 	if (depth > n)
 		depth = (unsigned)n;
+	if (!dev->ops->queue_open || depth == 1)
+		return run_one_by_one(dev, reqs, n, err);
 	if (device_queue_open(dev, depth, &q, err))
 		return -1;
 	list = calloc(q->depth, sizeof(*list)); /* also the room for what comes back */

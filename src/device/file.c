@@ -130,13 +130,27 @@ static int file_write(struct device *dev, const void *buf, uint64_t offset, size
 
 static int file_flush(struct device *dev)
 {
-	return fdatasync(file_of(dev)->fd) ? errno : 0; /* EINTR too: a flush is never repeated */
+	struct file_device *f = file_of(dev);
+	int sys = EIO;
+
+	/* One at a time: of two at once, only one is told of a lost write. */
+	pthread_mutex_lock(&f->lock);
+	if (!f->flush_failed) {
+		sys = fdatasync(f->fd) ? errno : 0; /* not repeated for EINTR either */
+		f->flush_failed = sys != 0;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return sys;
 }
 
 static void file_close(struct device *dev)
 {
-	close(file_of(dev)->fd);
-	free(file_of(dev));
+	struct file_device *f = file_of(dev);
+
+	aio_free_idle(f);
+	close(f->fd);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
 }
 
 static const struct device_ops file_ops = {
@@ -162,9 +176,9 @@ static int find_size(struct file_device *f, const struct stat *st, uint64_t size
 		return error_set(err, ERROR_USAGE, "the device is larger than 8 EiB");
 	if (f->base >= total || size > total - f->base)
 		return error_set(err, ERROR_USAGE,
-				 "%" PRIu64 " bytes from byte %" PRIu64
-				 " on lie outside the device, which ends at byte %" PRIu64,
-				 size, f->base, total);
+				 "cannot use %" PRIu64 " bytes from byte %" PRIu64
+				 " on: the device or image ends at byte %" PRIu64 " (truncated?)",
+				 size ? size : 1, f->base, total);
 	f->dev.size = size ? size : total - f->base;
 	return 0;
 }
@@ -247,6 +261,7 @@ int device_open_file(int fd, uint64_t base, uint64_t size, uint32_t block_size, 
 
 	if (!f)
 		return error_nomem(err, "opening the device");
+	pthread_mutex_init(&f->lock, NULL);
 	f->fd = fd;
 	f->base = base;
 	f->dev.ops = &file_ops;
@@ -268,6 +283,7 @@ int device_open_file(int fd, uint64_t base, uint64_t size, uint32_t block_size, 
 	*out = &f->dev;
 	return 0;
 fail:
+	pthread_mutex_destroy(&f->lock);
 	free(f);
 	return -1;
 }

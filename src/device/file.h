@@ -4,11 +4,17 @@
 #define DEVICE_FILE_H
 
 #include "scaledefrag/device.h"
+#include <pthread.h>
+
+struct aio_queue;
 
 struct file_device {
 	struct device dev;
 	int fd;
-	uint64_t base; /* bytes: start of the file system in the file */
+	uint64_t base;		/* bytes: start of the file system in the file */
+	pthread_mutex_t lock;	/* of what follows */
+	bool flush_failed;	/* the kernel reports a lost write only once */
+	struct aio_queue *idle; /* closed queues, kept: see aio.c */
 };
 
 static inline struct file_device *file_of(struct device *dev)
@@ -17,5 +23,6 @@ static inline struct file_device *file_of(struct device *dev)
 }
 
 int aio_queue_open(struct device *dev, unsigned depth, struct device_queue **out);
+void aio_free_idle(struct file_device *f);
 
 #endif

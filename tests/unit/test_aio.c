@@ -28,7 +28,7 @@ static struct {
 	uint64_t seed;	 /* 0: well-behaved */
 	int fail_after;	 /* the nth submitted request is refused with EINVAL, from 1 on; 0: none */
 	struct iocb *held[DEPTH];
-	int held_n, seen, setups, destroyed, kernel_transfers;
+	int held_n, seen, made, destroyed, kernel_transfers;
 } kernel;
 
 static uint64_t draw(uint64_t n)
@@ -39,11 +39,11 @@ static uint64_t draw(uint64_t n)
 
 int io_setup(int depth, io_context_t *ctx)
 {
-	kernel.setups++;
 	if (kernel.setup_limit < 0)
 		return -ENOSYS;
 	if (depth > kernel.setup_limit)
 		return -EAGAIN;
+	kernel.made++;
 	*ctx = (io_context_t)&kernel;
 	return 0;
 }
@@ -157,7 +157,7 @@ static int tear_down(void **state)
 	device_close(f->dev);
 	free(f->buf);
 	free(f);
-	return 0;
+	return kernel.destroyed != kernel.made;
 }
 
 static void fill(struct fixture *f, enum device_op op)
@@ -194,7 +194,8 @@ static void test_aio__well_behaved_kernel(void **state)
 {
 	run_all(*state);
 	assert_int_equal(kernel.kernel_transfers, 2 * BLOCKS);
-	assert_int_equal(kernel.destroyed, 2);
+	assert_int_equal(kernel.made, 1); /* the queue of the first run is used again */
+	assert_int_equal(kernel.destroyed, 0);
 }
 
 static void test_aio__partial_refused_interrupted_and_short(void **state)
@@ -265,6 +266,7 @@ static void test_aio__fewer_requests_than_asked_for(void **state)
 	assert_int_equal(q->depth, 2);
 	device_queue_close(q);
 	run_all(f);
+	assert_int_equal(kernel.made - kernel.destroyed, 1); /* they do not pile up */
 }
 
 static void test_aio__no_context_works_synchronously(void **state)
@@ -290,7 +292,32 @@ static void test_aio__close_with_requests_in_flight(void **state)
 	assert_int_equal(device_queue_open(f->dev, DEPTH, &q, &err), 0);
 	assert_int_equal(device_queue_submit(q, &r, 1, &err), 0);
 	device_queue_close(q);
-	assert_int_equal(kernel.destroyed, 1);
+	assert_int_equal(kernel.held_n, 0);
+	assert_int_equal(kernel.kernel_transfers, 1);
+	run_all(f);
+	assert_int_equal(kernel.made, 1);
+}
+
+static void test_aio__queues_at_once_have_contexts_of_their_own(void **state)
+{
+	struct fixture *f = *state;
+	struct device_queue *a, *b, *c;
+	struct error err = ERROR_INIT;
+
+	kernel.setup_limit = 1000;
+	assert_int_equal(device_queue_open(f->dev, 4, &a, &err), 0);
+	assert_int_equal(device_queue_open(f->dev, 4, &b, &err), 0);
+	device_queue_close(a);
+	assert_int_equal(device_queue_open(f->dev, 100, &c, &err), 0);
+	assert_int_equal(kernel.made, 3);
+	assert_int_equal(c->depth, 100);
+	device_queue_close(b);
+	device_queue_close(c);
+	assert_int_equal(device_queue_open(f->dev, 7, &a, &err), 0);
+	assert_int_equal(a->depth, 7);
+	assert_int_equal(device_queue_room(a), 7);
+	assert_int_equal(kernel.made, 3);
+	device_queue_close(a);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -305,6 +332,7 @@ int main(void)
 		TEST(test_aio__fewer_requests_than_asked_for),
 		TEST(test_aio__no_context_works_synchronously),
 		TEST(test_aio__close_with_requests_in_flight),
+		TEST(test_aio__queues_at_once_have_contexts_of_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,10 @@ static void test_faultdev__bad_sector_and_sticky(void **state)
 static void test_faultdev__torn_write_leaves_its_first_half(void **state)
 {
 	unsigned char *buf = device_buffer(2 * BLOCK);
-	struct device_request r = { .op = DEVICE_WRITE, .len = BLOCK, .offset = BLOCK, .buf = buf };
+	struct device_request r[2] = {
+		{ .op = DEVICE_WRITE, .len = BLOCK, .offset = BLOCK, .buf = buf },
+		{ .op = DEVICE_READ, .len = BLOCK, .offset = 9 * BLOCK, .buf = buf + BLOCK },
+	};
 	const struct recorder_event *ev;
 	struct error err = ERROR_INIT;
 	struct stack s;
@@ -135,7 +138,7 @@ static void test_faultdev__torn_write_leaves_its_first_half(void **state)
 	assert_int_equal(device_write(s.dev, buf, 0, BLOCK, &err), -1);
 	assert_int_equal(err.sys, ENOSPC);
 	faultdev_set(s.fd, (struct fault_plan){ .op = FAULT_WRITE, .nth = 1, .torn = true });
-	assert_int_equal(device_run(s.dev, 1, &r, 1, &err), -1);
+	assert_int_equal(device_run(s.dev, 2, r, 2, &err), -1);
 	for (size_t i = 0; i < 2 * BLOCK; i++)
 		assert_int_equal(s.disk[i], i % BLOCK < BLOCK / 2 ? 9 : 0);
 	ev = recorder_trace(s.rec, &n);
