@@ -33,6 +33,7 @@ enum jbd2_block {
 
 #define JBD2_CHECKSUM_CRC32C   4u
 #define JBD2_DEFAULT_FC_BLOCKS 256u
+#define JBD2_MIN_BLOCKS	       1024u /* asked for beside fast commit blocks */
 
 #define JBD2_FLAG_ESCAPE    1u
 #define JBD2_FLAG_SAME_UUID 2u

@@ -178,14 +178,15 @@ static int check_sizes(struct journal *j, const struct journal_place *pl, uint64
 				 "size %u, blocks %u of %llu, first %u); run: e2fsck -f %s",
 				 j->name, s->block_size, s->maxlen, (unsigned long long)blocks,
 				 s->first, j->name);
-	if (fc == 0 && s->incompat & JBD2_INCOMPAT_FAST)
-		fc = JBD2_DEFAULT_FC_BLOCKS;
-	if (fc >= s->maxlen) {
-		if (s->incompat & JBD2_INCOMPAT_FAST)
+	if (s->incompat & JBD2_INCOMPAT_FAST) {
+		if (fc == 0)
+			fc = JBD2_DEFAULT_FC_BLOCKS;
+		if (fc >= s->maxlen || s->maxlen - fc < JBD2_MIN_BLOCKS)
 			return error_set(err, ERROR_FSCK,
-					 "the journal of %s has more fast commit blocks (%u) than "
-					 "blocks (%u); run: e2fsck -f %s",
+					 "the journal of %s has too many fast commit blocks (%u of "
+					 "%u); run: e2fsck -f %s",
 					 j->name, fc, s->maxlen, j->name);
+	} else if (fc >= s->maxlen) {
 		fc = 0; /* without the feature nobody reads the field */
 	}
 	j->first = s->first;
