@@ -126,11 +126,16 @@ static int fewest(struct placer *p, uint64_t near, uint64_t ideal, struct ranges
 		  struct targets **out, struct error *err)
 {
 	bool better = false;
+	size_t most;
 	if (partial_gather(&p->part, near, &p->a, avail, err))
 		return -1;
 	if (p->a.runs > ideal) {
+		/* To write the whole file anew and still in parts must halve its runs. */
+		most = p->runs.n / 2;
+		if (most >= p->a.runs)
+			most = p->a.runs - 1;
 		if (targets_give_back(&p->a, avail, err) ||
-		    spread(p, near, p->a.runs - 1, avail, &better, err))
+		    spread(p, near, most, avail, &better, err))
 			return -1;
 		if (!better && targets_take_again(&p->a, avail, err))
 			return -1;
@@ -140,7 +145,7 @@ static int fewest(struct placer *p, uint64_t near, uint64_t ideal, struct ranges
 }
 
 int placement_files(struct placer *p, const struct filemap *map, uint32_t ino, uint64_t ideal,
-		    struct rangeset *avail, struct targets **out, struct error *err)
+		    bool parts, struct rangeset *avail, struct targets **out, struct error *err)
 {
 	uint64_t near = geometry_group_first(p->geo, geometry_inode_group(p->geo, ino));
 	uint64_t start = 0, least = UINT64_MAX;
@@ -161,10 +166,12 @@ int placement_files(struct placer *p, const struct filemap *map, uint32_t ino, u
 		*out = &p->a;
 		return 0;
 	}
-	if (!anchor && !whole)
+	if (!anchor && !whole && parts)
 		return fewest(p, near, ideal, avail, out, err);
 	if (targets_give_back(&p->a, avail, err))
 		return -1;
+	if (!anchor && !whole)
+		return 0;
 	*out = &p->a;
 	if (anchor)
 		return claim_beside(&p->runs, anchor, &p->a, avail, err);

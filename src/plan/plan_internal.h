@@ -112,11 +112,12 @@ struct placer {
 };
 
 /*
- * Policy `files`. *out: NULL if nothing improves the file, else its targets (claimed; they belong
- * to the placer and hold until the next call). Every answer has fewer runs than the file has now.
+ * Policy `files`. `parts`: fewer runs will do, if the file can't become contiguous. *out: NULL if
+ * nothing improves the file, else its targets (claimed; they belong to the placer and hold until
+ * the next call). Every answer has fewer runs than the file has now.
  */
 int placement_files(struct placer *p, const struct filemap *map, uint32_t ino, uint64_t ideal,
-		    struct rangeset *avail, struct targets **out, struct error *err);
+		    bool parts, struct rangeset *avail, struct targets **out, struct error *err);
 void placement_release(struct placer *p);
 /* The shortest free run that surely improves the file with these runs: its least two neighbours. */
 uint64_t placement_need(const struct runs *r);

@@ -2,7 +2,7 @@
 /*
  * planner: which file next.
  *
- * Rounds over the files that have more runs than they need, best gain for a block first. A file
+ * Rounds over the files that have more runs than they need, those with most of them first. A file
  * that can't be improved is set aside until there is a reason to look again: a free run long enough
  * for two of its runs, or blocks freed right beside one of them. When no such file is left, a full
  * round looks at all of them once more; it ends the plan if it changes nothing. Each change lowers
@@ -14,12 +14,19 @@
 
 struct candidate {
 	uint64_t need;	 /* a free run this long surely helps */
-	uint64_t weight; /* blocks for a run gained: the least first */
+	uint64_t blocks; /* a free run this long makes it contiguous */
+	uint64_t excess; /* runs more than it needs */
 	size_t file;	 /* index in the snapshot */
 	bool bad;	 /* more runs than it needs */
-	bool changed;	 /* in this round */
-	bool woken;	 /* blocks beside it became free */
+	bool woken[2];	 /* by kind of round: it changed, or blocks beside it became free */
 	bool listed;	 /* its edges are in the table */
+};
+
+/* Kinds of rounds; the next one begins when the one before changes nothing more. */
+enum round {
+	ROUND_WHOLE, /* files that become contiguous */
+	ROUND_PARTS, /* files that get fewer runs */
+	ROUND_ALL    /* the same, whether there is a reason to try them or not */
 };
 
 struct planner {
@@ -60,6 +67,7 @@ static int look(struct planner *p, struct candidate *c, struct error *err)
 	uint64_t ideal, least = p->opt->min_extent_blocks;
 	c->bad = false;
 	c->listed = false;
+	c->woken[ROUND_WHOLE] = c->woken[ROUND_PARTS] = true;
 	if (map->n_ext < 2)
 		return 0;
 	if (runs_of(map, &p->runs, err))
@@ -69,7 +77,8 @@ static int look(struct planner *p, struct candidate *c, struct error *err)
 		return 0;
 	c->bad = true;
 	c->need = placement_need(&p->runs);
-	c->weight = (p->runs.blocks << 8) / (p->runs.n - ideal);
+	c->blocks = p->runs.blocks;
+	c->excess = p->runs.n - ideal;
 	return 0;
 }
 
@@ -90,10 +99,12 @@ static int find_candidates(struct planner *p, struct error *err)
 }
 
 /* Remembers the ends of the file's runs, to wake it when blocks beside them become free. */
-static int set_aside(struct planner *p, size_t index, struct error *err)
+static int set_aside(struct planner *p, size_t index, enum round kind, struct error *err)
 {
 	struct candidate *c = &p->cand[index];
-	c->woken = false;
+	c->woken[ROUND_WHOLE] = false;
+	if (kind != ROUND_WHOLE)
+		c->woken[ROUND_PARTS] = false;
 	if (c->listed)
 		return 0;
 	if (runs_of(state_map(p->st, c->file), &p->runs, err))
@@ -108,22 +119,23 @@ static int set_aside(struct planner *p, size_t index, struct error *err)
 	return 0;
 }
 
-static int try_file(struct planner *p, size_t index, struct error *err)
+static int try_file(struct planner *p, size_t index, enum round kind, bool *changed,
+		    struct error *err)
 {
 	struct candidate *c = &p->cand[index];
 	const struct filemap *map = state_map(p->st, c->file);
 	uint64_t ideal = ideal_runs(p->ideal, filemap_blocks(map->ext, map->n_ext));
 	struct targets *t;
 	bool done = false;
-	if (placement_files(&p->placer, map, p->snap->file[c->file].ino, ideal, p->st->free, &t,
-			    err))
+	if (placement_files(&p->placer, map, p->snap->file[c->file].ino, ideal, kind != ROUND_WHOLE,
+			    p->st->free, &t, err))
 		return -1;
 	if (t && (targets_moves(t, map, &p->moves, err) ||
 		  schedule_file(&p->sched, c->file, p->moves.at, p->moves.n, &done, err)))
 		return -1;
 	if (!done)
-		return set_aside(p, index, err);
-	c->changed = true;
+		return set_aside(p, index, kind, err);
+	*changed = true;
 	return look(p, c, err);
 }
 
@@ -131,7 +143,7 @@ static void wake(struct planner *p, uint64_t block, bool start)
 {
 	uint32_t index;
 	if (map64_get(&p->edge, edge_key(block, start), &index))
-		p->cand[index].woken = true;
+		p->cand[index].woken[0] = p->cand[index].woken[1] = true;
 }
 
 /* Wakes the files that lie beside blocks freed since the last call. */
@@ -159,37 +171,35 @@ static int by_weight(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Lists the files of the next round; full: all that have more runs than they need. */
-static void list_round(struct planner *p, bool full)
+/* Is there a reason to try this file now? What there was may be used up by others. */
+static bool worth_a_try(const struct planner *p, const struct candidate *c, enum round kind)
 {
 	struct range longest = { 0 };
+	if (kind == ROUND_ALL || c->woken[kind])
+		return true;
 	rangeset_longest(p->st->free, &longest);
+	return (kind == ROUND_WHOLE ? c->blocks : c->need) <= longest.len;
+}
+
+static void list_round(struct planner *p, enum round kind)
+{
 	p->n_round = 0;
 	for (size_t i = 0; i < p->n_cand; i++) {
 		struct candidate *c = &p->cand[i];
-		bool again = full || c->changed || c->woken || c->need <= longest.len;
-		c->changed = false;
-		if (c->bad && again)
-			p->round[p->n_round++] = (struct weighted){ c->weight, i };
+		if (c->bad && worth_a_try(p, c, kind))
+			p->round[p->n_round++] = (struct weighted){ UINT64_MAX - c->excess, i };
 	}
 	qsort(p->round, p->n_round, sizeof(*p->round), by_weight);
 }
 
 /* *changed: some file was improved. */
-static int run_round(struct planner *p, bool full, bool *changed, struct error *err)
+static int run_round(struct planner *p, enum round kind, bool *changed, struct error *err)
 {
 	*changed = false;
 	for (size_t i = 0; i < p->n_round; i++) {
 		size_t index = p->round[i].index;
-		struct candidate *c = &p->cand[index];
-		struct range longest;
-		/* What made it worth a look may be used up by now. */
-		if (!full && c->listed && !c->woken &&
-		    !(rangeset_longest(p->st->free, &longest) && c->need <= longest.len))
-			continue;
-		if (try_file(p, index, err))
+		if (worth_a_try(p, &p->cand[index], kind) && try_file(p, index, kind, changed, err))
 			return -1;
-		*changed |= c->changed;
 	}
 	if (schedule_close(&p->sched, err))
 		return -1;
@@ -199,15 +209,18 @@ static int run_round(struct planner *p, bool full, bool *changed, struct error *
 
 static int run_rounds(struct planner *p, struct error *err)
 {
-	bool full = true;
+	enum round kind = ROUND_WHOLE;
 	for (;;) {
 		bool changed;
-		list_round(p, full);
-		if (run_round(p, full, &changed, err))
+		list_round(p, kind);
+		if (run_round(p, kind, &changed, err))
 			return -1;
-		if (!changed && full)
+		if (changed)
+			kind = ROUND_WHOLE;
+		else if (kind == ROUND_ALL)
 			return 0;
-		full = !changed;
+		else
+			kind++;
 	}
 }
 
