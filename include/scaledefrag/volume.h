@@ -42,6 +42,9 @@ volume_what(const struct volume *v); /* one phrase: "ext4, 4 KiB blocks, 2.0 GiB
 struct device *volume_device(struct volume *v);
 const struct geometry *volume_geometry(const struct volume *v);
 struct struct_ext2_filsys *volume_fs(struct volume *v); /* read-only handle through volume_device */
+/* Reads superblock and group descriptors anew: a commit has changed them on the disk. Invalidates
+ * volume_fs(). */
+int volume_refresh(struct volume *v, struct error *err);
 /* Opens another libext2fs handle whose io_manager sits on `dev` (say, an overlay): see channel.c.
  * The caller ends it with ext2fs_free after clearing EXT2_FLAG_DIRTY, never ext2fs_close. */
 int volume_fs_on(struct volume *v, struct device *dev, struct struct_ext2_filsys **out,

@@ -103,7 +103,7 @@ int commit_open(struct volume *v, const struct commit_options *o, struct commit 
 	c->name = volume_name(v);
 	c->o = *o;
 	if (overlay_new(c->dev, c->geo->block_size, &c->ov, err) ||
-	    volume_fs_on(v, overlay_device(c->ov), &c->fs, err) || superblock_check(c, err) ||
+	    volume_fs_on(v, overlay_device(c->ov), &c->fs, err) || superblock_fits(c, err) ||
 	    open_journal(c, err)) {
 		commit_close(c);
 		return -1;

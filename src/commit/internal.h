@@ -84,7 +84,7 @@ const void *descriptor_memory(const struct commit *c, uint32_t group);
 int place_journal(const struct commit *c, struct range **run, size_t *n, struct error *err);
 
 /* superblock.c */
-int superblock_check(const struct commit *c, struct error *err); /* can we write it at all? */
+int superblock_fits(const struct commit *c, struct error *err); /* can we write it at all? */
 int superblock_begin(struct commit *c, struct error *err);	 /* B */
 int superblock_end(struct commit *c, struct error *err);	 /* E */
 

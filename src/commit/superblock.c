@@ -124,7 +124,7 @@ static int no_slot(const struct commit *c, struct error *err)
 		c->name, c->name);
 }
 
-int superblock_check(const struct commit *c, struct error *err)
+int superblock_fits(const struct commit *c, struct error *err)
 {
 	uint8_t super[SUPER_SIZE];
 

@@ -50,7 +50,7 @@ static int open_exclusive(const struct target *tg, struct error *err)
 		return fd;
 	int sys = errno;
 	if (sys != EBUSY)
-		return place_open_error(tg, sys, err);
+		return target_open_error(tg, sys, err);
 	if (holders_check(tg, err))
 		return -1;
 	return error_set(
@@ -183,4 +183,15 @@ int volume_fs_on(struct volume *v, struct device *dev, struct struct_ext2_filsys
 		 struct error *err)
 {
 	return channel_open_fs(dev, true, v->target.shown, out, err);
+}
+
+int volume_refresh(struct volume *v, struct error *err)
+{
+	ext2_filsys fs = NULL;
+
+	if (channel_open_fs(v->dev, false, v->target.shown, &fs, err))
+		return -1;
+	channel_close_fs(v->fs);
+	v->fs = fs;
+	return 0;
 }
