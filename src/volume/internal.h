@@ -40,7 +40,7 @@ void target_release(struct target *tg);
 /* Size of the open file or device -> size and room. */
 int target_measure(struct target *tg, int fd, struct error *err);
 /* The file system starts at `base` and has `room` bytes: partition N was chosen. */
-int place_set_base(struct target *tg, uint64_t base, uint64_t room, struct error *err);
+int target_set_base(struct target *tg, uint64_t base, uint64_t room, struct error *err);
 /* Reads up to `len` bytes at `offset` of the file; bytes read (short at its end), -1 on errors. */
 ssize_t target_read(int fd, void *buf, size_t len, uint64_t offset);
 
@@ -63,7 +63,7 @@ int lock_take(struct locks *lk, struct target *tg, struct error *err);
  * count. */
 int lock_probe(const struct locks *lk, const struct target *tg, struct error *err);
 void lock_release(struct locks *lk);
-int place_open_error(const struct target *tg, int sys, struct error *err); /* why open failed */
+int target_open_error(const struct target *tg, int sys, struct error *err); /* why open failed */
 
 /* mounts.c: every mount of every mount namespace that can be seen. */
 struct mount {

@@ -22,7 +22,7 @@ struct bytes {
 	off_t first, count;
 };
 
-int place_open_error(const struct target *tg, int sys, struct error *err)
+int target_open_error(const struct target *tg, int sys, struct error *err)
 {
 	bool write = !tg->read_only;
 
@@ -156,7 +156,7 @@ int lock_take(struct locks *lk, struct target *tg, struct error *err)
 		int sys = errno;
 		if (sys == EBUSY && holders_check(tg, err))
 			return -1;
-		return place_open_error(tg, sys, err);
+		return target_open_error(tg, sys, err);
 	}
 	if (target_measure(tg, lk->fd, err))
 		return -1;

@@ -153,7 +153,7 @@ int partition_resolve(struct target *tg, int fd, unsigned number, struct error *
 			      tg->shown);
 	for (int i = 0; r > 0 && i < t.n; i++)
 		if (table_part(&t, i, &p) && p.number == number && !p.extended)
-			r = place_set_base(tg, p.base, p.len, err);
+			r = target_set_base(tg, p.base, p.len, err);
 	if (r > 0) {
 		char why[64];
 		snprintf(why, sizeof(why), "has no partition %u", number);

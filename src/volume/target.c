@@ -98,7 +98,6 @@ int target_init(struct target *tg, const struct volume_options *o, struct error 
 	tg->path = strdup(o->path);
 	if (!tg->name || !tg->path)
 		return error_nomem(err, "a name");
-	/* A file whose very name ends so is taken as it is only if nothing else can be meant. */
 	if (make_shown(tg, err) || split_offset(tg, err) || make_shown(tg, err) ||
 	    make_arg(tg, err))
 		return -1;
@@ -106,7 +105,8 @@ int target_init(struct target *tg, const struct volume_options *o, struct error 
 		return error_set(err, ERROR_USAGE,
 				 "%s: give either ?offset=N or --partition N, not both", tg->shown);
 	if (stat(tg->path, &tg->st) < 0)
-		return error_sys(err, ERROR_USAGE, errno, "cannot find %s",
+		return error_sys(err, errno == EACCES ? ERROR_OPERATION : ERROR_USAGE, errno,
+				 "cannot find %s",
 				 *tg->shown ? tg->shown : "a device or image with an empty name");
 	return check_kind(tg, err);
 }
@@ -124,6 +124,7 @@ int target_measure(struct target *tg, int fd, struct error *err)
 {
 	struct stat st;
 	uint64_t size = 0;
+	int frozen = 0;
 
 	if (fstat(fd, &st) < 0 || (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &size) < 0))
 		return error_sys(err, ERROR_OPERATION, errno, "cannot tell the size of %s",
@@ -134,6 +135,9 @@ int target_measure(struct target *tg, int fd, struct error *err)
 		return error_set(err, ERROR_OPERATION,
 				 "%s became another file while it was being opened; start again",
 				 tg->shown);
+	/* Root may open a read-only device for writing; the writes fail. */
+	if (tg->is_device && !tg->read_only && !ioctl(fd, BLKROGET, &frozen) && frozen)
+		return target_open_error(tg, EROFS, err);
 	tg->size = S_ISBLK(st.st_mode) ? size : (uint64_t)st.st_size;
 	if (tg->base >= tg->size)
 		return error_set(
@@ -144,7 +148,7 @@ int target_measure(struct target *tg, int fd, struct error *err)
 	return 0;
 }
 
-int place_set_base(struct target *tg, uint64_t base, uint64_t room, struct error *err)
+int target_set_base(struct target *tg, uint64_t base, uint64_t room, struct error *err)
 {
 	if (base >= tg->size)
 		return error_set(err, ERROR_USAGE,
