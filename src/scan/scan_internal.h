@@ -171,6 +171,9 @@ int trees_read(const struct source *src, struct snapshot_file *file, const struc
 /* Walks the block-mapped files of the harvest and claims their blocks. */
 int mapped_walk(const struct source *src, struct harvest *h, struct error *err);
 
+/* Files that boot code knows by block number become fixed ones: looked up by their usual paths. */
+int boot_pin(const struct source *src, struct harvest *h, struct error *err);
+
 /* I9. Sorts the claims. */
 int crosscheck(const struct source *src, struct harvest *h, struct error *err);
 

@@ -388,6 +388,43 @@ static void test_scan_volume__excluded_files_stay(void **state)
 	volume_close(v);
 }
 
+static void test_scan_volume__boot_files_stay(void **state)
+{
+	struct image *im;
+	struct volume *v;
+	struct snapshot *s;
+	uint32_t boot, ext, pinned[4], free_to_go[2];
+
+	(void)state;
+	new_path();
+	image_mke2fs(path, 24 << 20, "", "-b 1024");
+	im = image_open(path);
+	boot = image_dir(im, IMAGE_ROOT, "boot");
+	ext = image_dir(im, boot, "extlinux");
+	pinned[0] = image_put(im, boot, "vmlinuz", &(struct place){ .len = 1 }, 20);
+	pinned[1] = image_put(im, boot, "map", &(struct place){ .len = 1 }, 3);
+	pinned[2] = image_put(im, ext, "ldlinux.sys", &(struct place){ .len = 1 }, 6);
+	pinned[3] = image_put(im, boot, "initrd", &(struct place){ .order = PLACE_BACKWARD }, 400);
+	free_to_go[0] = image_put(im, ext, "ldlinux.c32", &(struct place){ .len = 1 }, 6);
+	free_to_go[1] = image_put(im, IMAGE_ROOT, "other", &(struct place){ .len = 1 }, 6);
+	image_close(im);
+	v = open_volume();
+	s = scan(v, 2);
+	for (size_t i = 0; i < 4; i++) {
+		assert_null(snapshot_find(s, pinned[i]));
+		assert_true(is_left(s, pinned[i], LEAVE_BOOT));
+	}
+	for (size_t i = 0; i < 2; i++)
+		assert_non_null(snapshot_find(s, free_to_go[i]));
+	assert_non_null(snapshot_find(s, boot));
+	assert_int_equal(s->count[LEAVE_BOOT], 4);
+	for (size_t i = 1; i < s->n_left; i++)
+		assert_true(s->left_ino[i] > s->left_ino[i - 1]);
+	check_partition(s);
+	snapshot_free(s);
+	volume_close(v);
+}
+
 static void count_progress(void *ctx, uint64_t done, uint64_t total)
 {
 	uint64_t *last = ctx;
@@ -842,6 +879,7 @@ int main(void)
 		TEST(test_scan_volume__same_text_for_any_thread_count),
 		TEST(test_scan_volume__a_tree_of_two_levels),
 		TEST(test_scan_volume__excluded_files_stay),
+		TEST(test_scan_volume__boot_files_stay),
 		TEST(test_scan_volume__progress_and_stop),
 		TEST(test_scan_files__reads_the_same_maps),
 		TEST(test_scan_files__refuses_what_is_no_movable_file),

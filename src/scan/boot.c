@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * scan: files that boot code finds by block number, so that moving them would leave a machine that
+ * does not start: extlinux' ldlinux.sys, GRUB's blocklists, and with LILO and zipl a map file and
+ * whatever it lists, which are files beside it. They are known by their usual places; symlinks are
+ * not followed.
+ */
+#include "scan_internal.h"
+
+#include <et/com_err.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct boot_file {
+	const char *path;
+	bool beside; /* all files in its directory too: kernels and initrds that it lists */
+} boot_files[] = {
+	{ "ldlinux.sys", false },
+	{ "boot/ldlinux.sys", false },
+	{ "extlinux/ldlinux.sys", false },
+	{ "syslinux/ldlinux.sys", false },
+	{ "boot/extlinux/ldlinux.sys", false },
+	{ "boot/syslinux/ldlinux.sys", false },
+	{ "grub/i386-pc/core.img", false },
+	{ "grub2/i386-pc/core.img", false },
+	{ "boot/grub/i386-pc/core.img", false },
+	{ "boot/grub2/i386-pc/core.img", false },
+	{ "grub/stage2", false },
+	{ "boot/grub/stage2", false },
+	{ "map", true },
+	{ "boot/map", true },
+	{ "bootmap", true },
+	{ "boot/bootmap", true },
+};
+
+struct pins {
+	uint32_t *ino;
+	size_t n, cap;
+	struct error *err;
+	bool failed;
+};
+
+static int add_pin(struct pins *p, uint32_t ino)
+{
+	if (reserve(&p->ino, &p->cap, p->n + 1, sizeof(*p->ino), p->err))
+		return -1;
+	p->ino[p->n++] = ino;
+	return 0;
+}
+
+static int visit(ext2_ino_t dir, int entry, struct ext2_dir_entry *e, int offset, int blocksize,
+		 char *buf, void *priv)
+{
+	struct pins *p = priv;
+
+	(void)dir;
+	(void)offset;
+	(void)blocksize;
+	(void)buf;
+	if (entry != DIRENT_OTHER_FILE)
+		return 0;
+	p->failed = add_pin(p, e->inode) != 0;
+	return p->failed ? DIRENT_ABORT : 0;
+}
+
+static bool is_kind(const struct harvest *h, uint32_t ino, bool directory)
+{
+	size_t lo = 0, hi = h->n_file;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (h->file[mid].ino < ino)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < h->n_file && h->file[lo].ino == ino &&
+	       (directory ? h->file[lo].kind == FILE_DIRECTORY : h->file[lo].kind == FILE_REGULAR);
+}
+
+/* Looks one path up; *ino 0 if it is not there. *dir is the directory it would be in. */
+static errcode_t look_up(ext2_filsys fs, const struct harvest *h, const char *path, uint32_t *dir,
+			 uint32_t *ino)
+{
+	*ino = EXT2_ROOT_INO;
+	for (const char *end; *path; path = *end ? end + 1 : end) {
+		ext2_ino_t next = 0;
+		errcode_t ret;
+
+		end = strchrnul(path, '/');
+		*dir = *ino;
+		*ino = 0;
+		if (!is_kind(h, *dir, true))
+			return 0; /* also block-mapped and inline ones: rare, and then not pinned */
+		ret = ext2fs_lookup(fs, *dir, path, (int)(end - path), NULL, &next);
+		if (ret == EXT2_ET_FILE_NOT_FOUND)
+			return 0;
+		if (ret)
+			return ret;
+		*ino = next;
+	}
+	return 0;
+}
+
+static int find_pins(const struct source *src, const struct harvest *h, struct pins *p)
+{
+	ext2_filsys fs = volume_fs(src->v);
+
+	for (size_t i = 0; i < sizeof(boot_files) / sizeof(boot_files[0]); i++) {
+		uint32_t dir = 0, ino = 0;
+		errcode_t ret = look_up(fs, h, boot_files[i].path, &dir, &ino);
+
+		if (!ret && is_kind(h, ino, false)) {
+			if (add_pin(p, ino))
+				return -1;
+			if (boot_files[i].beside)
+				ret = ext2fs_dir_iterate2(fs, dir, 0, NULL, visit, p);
+		}
+		if (p->failed)
+			return -1;
+		if (ret)
+			return source_damage(src, p->err, "directory inode %u can't be read: %s",
+					     dir, error_message(ret));
+	}
+	return 0;
+}
+
+static int compare_ino(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int compare_left(const void *a, const void *b)
+{
+	const struct left *x = a, *y = b;
+
+	return x->ino < y->ino ? -1 : x->ino > y->ino;
+}
+
+static bool already_left(const struct harvest *h, size_t n, uint32_t ino)
+{
+	const struct left key = { .ino = ino };
+
+	return n && bsearch(&key, h->left, n, sizeof(key), compare_left);
+}
+
+/* Of the files that could be moved, those found become left ones. */
+static int leave_pins(struct harvest *h, const struct pins *p)
+{
+	size_t before = h->n_left;
+
+	for (size_t i = 0; i < h->n_file; i++) {
+		uint32_t ino = h->file[i].ino;
+
+		if (h->file[i].kind != FILE_REGULAR || already_left(h, before, ino) ||
+		    !bsearch(&ino, p->ino, p->n, sizeof(ino), compare_ino))
+			continue;
+		if (reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), p->err))
+			return -1;
+		h->left[h->n_left++] = (struct left){ .ino = ino, .why = LEAVE_BOOT, .file = i };
+	}
+	for (size_t i = 0; i < h->claims.n; i++) {
+		struct claim *c = &h->claims.c[i];
+		const struct left key = { .ino = c->who };
+
+		if (c->owner == OWNER_MOVABLE && h->n_left > before &&
+		    bsearch(&key, h->left + before, h->n_left - before, sizeof(key), compare_left))
+			c->owner = OWNER_FIXED;
+	}
+	qsort(h->left, h->n_left, sizeof(*h->left), compare_left);
+	return 0;
+}
+
+int boot_pin(const struct source *src, struct harvest *h, struct error *err)
+{
+	struct pins p = { .err = err };
+	int ret = find_pins(src, h, &p);
+
+	if (!ret && p.n) {
+		qsort(p.ino, p.n, sizeof(*p.ino), compare_ino);
+		ret = leave_pins(h, &p);
+	}
+	free(p.ino);
+	return ret;
+}
