@@ -85,7 +85,7 @@ int place_journal(const struct commit *c, struct range **run, size_t *n, struct 
 
 /* superblock.c */
 int superblock_fits(const struct commit *c, struct error *err); /* can we write it at all? */
-int superblock_begin(struct commit *c, struct error *err);	 /* B */
-int superblock_end(struct commit *c, struct error *err);	 /* E */
+int superblock_begin(struct commit *c, struct error *err);	/* B */
+int superblock_end(struct commit *c, struct error *err);	/* E */
 
 #endif
