@@ -26,7 +26,8 @@ struct volume_options {
 	unsigned partition; /* --partition N, 1-based; 0: none */
 	const char *sys_root, *proc_root; /* NULL: "/sys", "/proc"; tests use fake trees */
 	const char *e2fsck;		  /* NULL: "e2fsck" from PATH plus /sbin and /usr/sbin */
-	/* Tests: puts a device in front of the real one. NULL: none. */
+	/* Tests: puts a device in front of the real one; closing *out closes `inner`. NULL: none.
+	 */
 	int (*wrap)(void *ctx, struct device *inner, struct device **out, struct error *err);
 	void *wrap_ctx;
 };
@@ -37,6 +38,9 @@ int volume_open(const struct volume_options *o, struct volume **out, struct erro
 void volume_close(struct volume *v); /* NULL is fine; releases locks last */
 
 const char *volume_name(const struct volume *v); /* the path as the user gave it */
+/* For messages: what e2fsck has to be given, PATH or 'PATH?offset=N', quoted for a shell. With
+ * --partition this is not the name. */
+const char *volume_arg(const struct volume *v);
 const char *
 volume_what(const struct volume *v); /* one phrase: "ext4, 4 KiB blocks, 2.0 GiB, 71 % used" */
 struct device *volume_device(struct volume *v);

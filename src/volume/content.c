@@ -123,8 +123,9 @@ static int check_type(const struct target *tg, int fd, bool has_ext, struct erro
 		r = error_set(err, ERROR_USAGE,
 			      "%s bears the marks of more than one file system, RAID or LVM%s; see "
 			      "them with: "
-			      "wipefs -n %s",
-			      tg->shown, has_ext ? ", ext4 among them" : "", tg->arg);
+			      "blkid -p -O %llu %s",
+			      tg->shown, has_ext ? ", ext4 among them" : "",
+			      (unsigned long long)tg->base, tg->shown);
 	blkid_free_probe(pr);
 	return r;
 }

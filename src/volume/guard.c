@@ -165,6 +165,7 @@ int guard_mmp(const struct target *tg, int fd, const struct superblock *sb, stru
 			err, ERROR_FSCK,
 			"%s: the MMP block %llu lies outside the file system; run: e2fsck -f %s",
 			tg->shown, (unsigned long long)block, tg->arg);
+	errno = EIO; /* of a short read */
 	if (target_read(fd, &mmp, sizeof(mmp), tg->base + block * sb->block_size) !=
 	    (ssize_t)sizeof(mmp))
 		return error_sys(err, ERROR_OPERATION, errno, "%s: cannot read the MMP block",

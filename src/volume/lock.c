@@ -129,8 +129,8 @@ static int refuse_vm(const struct target *tg, struct error *err)
 	return error_set(
 		err, ERROR_OPERATION,
 		"%s is in use by %s, which holds qemu's image lock; shut it down first (lslocks "
-		"and fuser %s show it)",
-		tg->shown, who, tg->arg);
+		"shows it)",
+		tg->shown, who);
 }
 
 int lock_probe(const struct locks *lk, const struct target *tg, struct error *err)
@@ -167,9 +167,8 @@ int lock_take(struct locks *lk, struct target *tg, struct error *err)
 		holders_process(tg, "another process", who, sizeof(who));
 		return error_set(
 			err, ERROR_OPERATION,
-			"%s is locked (flock) by %s; wait until it ends (lslocks and fuser %s "
-			"show it)",
-			tg->shown, who, tg->arg);
+			"%s is locked (flock) by %s; wait until it ends (lslocks shows it)",
+			tg->shown, who);
 	}
 	if (announce(lk->fd, tg->read_only))
 		return refuse_vm(tg, err);

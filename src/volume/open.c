@@ -56,8 +56,8 @@ static int open_exclusive(const struct target *tg, struct error *err)
 	return error_set(
 		err, ERROR_OPERATION,
 		"%s is in use (mounted, swap, RAID, LVM or another program); lsblk and fuser -v "
-		"%s show by what",
-		tg->shown, tg->arg);
+		"show by what",
+		tg->shown);
 }
 
 static int open_device(struct volume *v, const struct volume_options *o, int fd, struct error *err)
@@ -157,6 +157,11 @@ void volume_close(struct volume *v)
 const char *volume_name(const struct volume *v)
 {
 	return v->target.name;
+}
+
+const char *volume_arg(const struct volume *v)
+{
+	return v->target.arg;
 }
 
 const char *volume_what(const struct volume *v)
