@@ -38,11 +38,18 @@ int remap_compute(const struct commit *c, const struct plan *p, const struct pla
 	if (filemap_move(r.before, p->move + file->first_move, file->n_move, c->geo->block_size,
 			 file->last, p->node + file->first_taken, file->n_taken, &need, &r.after,
 			 &r.delta, err)) {
-		if (err->kind == ERROR_USAGE)
+		struct error why = *err;
+
+		if (why.kind == ERROR_USAGE)
 			error_set(err, ERROR_OPERATION,
 				  "internal error: inode %u of %s needs %zu tree blocks, the plan "
 				  "has %llu",
 				  file->ino, c->name, need, (unsigned long long)file->n_taken);
+		else
+			error_set(err, ERROR_OPERATION,
+				  "internal error: inode %u of %s can't be moved as planned: %s",
+				  file->ino, c->name, why.text);
+		err->sys = why.sys;
 		return -1;
 	}
 	if (!same(r.delta.freed, r.delta.n_freed, p->node, file->first_freed, file->n_freed) ||
