@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* planner: text in, text out for each branch of the policy, and many random small volumes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "scaledefrag/planner.h"
+#include "support/randomvol.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct planner_options files = { .mode = PLAN_FILES };
+
+static char *plan_text(const struct plan *p)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	assert_non_null(f);
+	assert_int_equal(plan_dump(p, f), 0);
+	assert_int_equal(fclose(f), 0);
+	return text;
+}
+
+#define GEO                                                                                        \
+	"geometry block_size 1024 first_data_block 1 blocks 1000 groups 1 blocks_per_group 8192 "  \
+	"inodes_per_group 64 inode_size 128 desc_per_block 32"
+#define LIMITS "limits journal_blocks 100 copy_blocks 100\n"
+
+/* Plans the snapshot, proves the plan, and compares it with what is wanted, prediction left out. */
+static void plans_with(const char *snapshot, const char *want, const struct planner_options *o)
+{
+	struct error err = ERROR_INIT;
+	struct snapshot *s;
+	struct plan *p;
+	char *text;
+	if (snapshot_parse(snapshot, &s, &err) || planner_make(s, o, &p, &err))
+		fail_msg("%s", err.text);
+	if (planner_verify(s, p, &err))
+		fail_msg("%s", err.text);
+	text = plan_text(p);
+	assert_non_null(strstr(text, "predicted"));
+	*strstr(text, "predicted") = 0;
+	assert_string_equal(text, want);
+	free(text);
+	plan_free(p);
+	snapshot_free(s);
+}
+
+static void plans(const char *snapshot, const char *want)
+{
+	plans_with(snapshot, want, &files);
+}
+
+static void test_planner_make__nothing_fragmented(void **state)
+{
+	(void)state;
+	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 2 10\next 5 2 12\nfree 20 50\n",
+	      "plan 1\n");
+}
+
+static void test_planner_make__follows_its_largest_run(void **state)
+{
+	(void)state;
+	plans(GEO "\n" LIMITS
+		  "file 12 file depth 0\next 0 9 10\next 9 2 40\nfree 19 5\nfree 100 11\n",
+	      "plan 1\nbatch 0 copy 2 journal 3\nfile 12 last\nmove 9 2 40 19\n");
+}
+
+static void test_planner_make__precedes_and_follows(void **state)
+{
+	(void)state;
+	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 1 50\next 1 9 10\next 10 2 40\n"
+		  "free 9 1\nfree 19 5\nfree 100 12\n",
+	      "plan 1\nbatch 0 copy 3 journal 3\nfile 12 last\nmove 0 1 50 9\nmove 10 2 40 19\n");
+}
+
+static void test_planner_make__fills_the_gap_between_two_runs(void **state)
+{
+	(void)state;
+	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 5 10\next 5 2 40\next 7 5 17\n"
+		  "free 15 2\nfree 100 12\n",
+	      "plan 1\nbatch 0 copy 2 journal 3\nfile 12 last\nmove 5 2 40 15\n");
+}
+
+static void test_planner_make__best_fit(void **state)
+{
+	(void)state;
+	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 3 10\next 3 3 20\n"
+		  "free 100 20\nfree 200 6\nfree 300 7\n",
+	      "plan 1\nbatch 0 copy 6 journal 3\nfile 12 last\nmove 0 3 10 200\nmove 3 3 20 203\n");
+}
+
+static void test_planner_make__keeps_alignment(void **state)
+{
+	(void)state;
+	plans(GEO " align_blocks 16\n" LIMITS "file 12 file depth 0\next 0 3 16\next 3 3 20\n"
+		  "free 201 6\nfree 300 30\n",
+	      "plan 1\nbatch 0 copy 6 journal 3\nfile 12 last\nmove 0 3 16 304\nmove 3 3 20 307\n");
+}
+
+static void test_planner_make__holes_and_unwritten_blocks(void **state)
+{
+	(void)state;
+	plans(GEO "\n" LIMITS "file 12 file depth 0\next 3 3 10\next 90 3 20 u\n"
+		  "free 100 6\n",
+	      "plan 1\nbatch 0 copy 3 journal 3\nfile 12 last\n"
+	      "move 3 3 10 100\nmove 90 3 20 103 u\n");
+}
+
+/* No free run holds the file; two of its runs fit one. */
+static void test_planner_make__gathers_neighbours(void **state)
+{
+	(void)state;
+	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 9 10\next 9 1 20\next 10 1 30\n"
+		  "ext 11 9 40\nfree 100 2\n",
+	      "plan 1\nbatch 0 copy 2 journal 3\nfile 12 last\nmove 9 1 20 100\nmove 10 1 30 "
+	      "101\n");
+}
+
+/* No two of its runs fit one free run; all of it fits two. */
+static void test_planner_make__spreads_over_the_longest(void **state)
+{
+	(void)state;
+	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 4 10\next 4 4 20\next 8 4 30\n"
+		  "ext 12 4 40\nfree 100 10\nfree 200 6\n",
+	      "plan 1\nbatch 0 copy 16 journal 3\nfile 12 last\nmove 0 4 10 100\n"
+	      "move 4 4 20 104\nmove 8 2 30 108\nmove 10 2 32 200\nmove 12 4 40 202\n");
+}
+
+/* What one file frees makes room for another, in the next batch. */
+static void test_planner_make__uses_freed_blocks_in_the_next_batch(void **state)
+{
+	(void)state;
+	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 2 10\next 2 2 14\next 4 2 18\n"
+		  "file 13 file depth 0\next 0 4 6\next 4 2 60\nfree 100 6\n",
+	      "plan 1\nbatch 0 copy 6 journal 3\nfile 12 last\nmove 0 2 10 100\n"
+	      "move 2 2 14 102\nmove 4 2 18 104\n"
+	      "batch 1 copy 2 journal 3\nfile 13 last\nmove 4 2 60 10\n");
+}
+
+/* A file that is larger than a batch goes in pieces, cut between records. */
+static void test_planner_make__pieces(void **state)
+{
+	(void)state;
+	plans(GEO "\nlimits journal_blocks 100 copy_blocks 7\n"
+		  "file 12 file depth 0\next 0 3 10\next 3 3 20\next 6 3 30\next 9 1 40\n"
+		  "free 100 10\n",
+	      "plan 1\nbatch 0 copy 6 journal 3\nfile 12\nmove 0 3 10 100\nmove 3 3 20 103\n"
+	      "batch 1 copy 4 journal 3\nfile 12 last\nmove 6 3 30 106\nmove 9 1 40 109\n");
+}
+
+static void test_planner_make__frees_the_tree(void **state)
+{
+	(void)state;
+	plans(GEO "\n" LIMITS "file 12 file depth 1\next 0 1 10\next 1 1 20\next 2 1 30\n"
+		  "ext 3 1 40\next 4 1 50\nnode 0 60 5\nfree 100 5\n",
+	      "plan 1\nbatch 0 copy 5 journal 3\nfile 12 last\nmove 0 1 10 100\n"
+	      "move 1 1 20 101\nmove 2 1 30 102\nmove 3 1 40 103\nmove 4 1 50 104\nfree 60\n");
+}
+
+static void test_planner_make__too_small_a_journal(void **state)
+{
+	(void)state;
+	plans(GEO "\nlimits journal_blocks 2 copy_blocks 100\n"
+		  "file 12 file depth 0\next 0 1 10\next 1 1 20\nfree 100 5\n",
+	      "plan 1\n");
+}
+
+static void test_planner_make__long_fragments_are_good(void **state)
+{
+	const struct planner_options o = { .mode = PLAN_FILES, .min_extent_blocks = 3 };
+	(void)state;
+	plans_with(GEO "\n" LIMITS "file 12 file depth 0\next 0 3 10\next 3 3 20\n"
+		       "file 13 file depth 0\next 0 3 30\next 3 2 40\nfree 100 30\n",
+		   "plan 1\nbatch 0 copy 5 journal 3\nfile 13 last\nmove 0 3 30 100\n"
+		   "move 3 2 40 103\n",
+		   &o);
+}
+
+static void test_planner_make__one_free_block(void **state)
+{
+	(void)state;
+	/* Nothing helps here; but behind a run, one block is something. */
+	plans(GEO "\n" LIMITS
+		  "file 12 file depth 0\next 0 1 10\next 1 1 20\next 2 1 30\nfree 50 1\n",
+	      "plan 1\n");
+	plans(GEO "\n" LIMITS
+		  "file 12 file depth 0\next 0 1 10\next 1 1 20\next 2 1 30\nfree 21 1\n",
+	      "plan 1\nbatch 0 copy 1 journal 3\nfile 12 last\nmove 2 1 30 21\n");
+}
+
+/* The plan is proven, its result is the prediction, and there is nothing more to do then. */
+static void check_volume(uint64_t seed, const struct planner_options *o)
+{
+	struct snapshot *s = randomvol_make(seed), *after;
+	struct error err = ERROR_INIT;
+	struct plan *p, *second;
+	struct state *st;
+	struct ideal *id;
+	struct summary sum;
+	if (planner_make(s, o, &p, &err) || planner_verify(s, p, &err) || state_new(s, &st, &err) ||
+	    ideal_new(s, &id, &err))
+		fail_msg("seed %u: %s", (unsigned)seed, err.text);
+	for (size_t i = 0; i < p->n_batch; i++) {
+		if (plan_apply(p, i, NULL, st, &err))
+			fail_msg("seed %u: %s", (unsigned)seed, err.text);
+	}
+	state_summary(st, id, &sum);
+	if (memcmp(&sum, &p->predicted, sizeof(sum)))
+		fail_msg("seed %u: the result is not the prediction", (unsigned)seed);
+	for (size_t i = 0; i < s->n_file; i++) {
+		const struct filemap *was = &s->file[i].map, *is = state_map(st, i);
+		if (filemap_runs(is->ext, is->n_ext) > filemap_runs(was->ext, was->n_ext))
+			fail_msg("seed %u: inode %u has more runs", (unsigned)seed, s->file[i].ino);
+	}
+	after = randomvol_after(st);
+	if (planner_make(after, o, &second, &err))
+		fail_msg("seed %u: %s", (unsigned)seed, err.text);
+	if (second->n_batch)
+		fail_msg("seed %u: a second plan has %zu batches", (unsigned)seed, second->n_batch);
+	plan_free(second);
+	plan_free(p);
+	snapshot_free(after);
+	ideal_free(id);
+	state_free(st);
+	snapshot_free(s);
+}
+
+static void test_planner_make__random_volumes(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 10000; seed++) {
+		const struct planner_options o = { .mode = PLAN_FILES,
+						   .min_extent_blocks = seed % 10 ? 0 : seed % 7 };
+		check_volume(seed, &o);
+	}
+}
+
+static void test_planner_make__same_plan_twice(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		struct snapshot *s = randomvol_make(seed), *again = randomvol_make(seed);
+		struct error err = ERROR_INIT;
+		struct plan *p, *q, *parsed;
+		char *a, *b, *c;
+		assert_int_equal(planner_make(s, &files, &p, &err), 0);
+		assert_int_equal(planner_make(again, &files, &q, &err), 0);
+		a = plan_text(p);
+		b = plan_text(q);
+		assert_string_equal(a, b);
+		assert_int_equal(plan_parse(a, &parsed, &err), 0);
+		c = plan_text(parsed);
+		assert_string_equal(a, c);
+		assert_int_equal(planner_verify(s, parsed, &err), 0);
+		free(a);
+		free(b);
+		free(c);
+		plan_free(p);
+		plan_free(q);
+		plan_free(parsed);
+		snapshot_free(s);
+		snapshot_free(again);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_planner_make__nothing_fragmented),
+		cmocka_unit_test(test_planner_make__follows_its_largest_run),
+		cmocka_unit_test(test_planner_make__precedes_and_follows),
+		cmocka_unit_test(test_planner_make__fills_the_gap_between_two_runs),
+		cmocka_unit_test(test_planner_make__best_fit),
+		cmocka_unit_test(test_planner_make__keeps_alignment),
+		cmocka_unit_test(test_planner_make__holes_and_unwritten_blocks),
+		cmocka_unit_test(test_planner_make__gathers_neighbours),
+		cmocka_unit_test(test_planner_make__spreads_over_the_longest),
+		cmocka_unit_test(test_planner_make__uses_freed_blocks_in_the_next_batch),
+		cmocka_unit_test(test_planner_make__pieces),
+		cmocka_unit_test(test_planner_make__frees_the_tree),
+		cmocka_unit_test(test_planner_make__too_small_a_journal),
+		cmocka_unit_test(test_planner_make__long_fragments_are_good),
+		cmocka_unit_test(test_planner_make__one_free_block),
+		cmocka_unit_test(test_planner_make__same_plan_twice),
+		cmocka_unit_test(test_planner_make__random_volumes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
