@@ -11,19 +11,30 @@
 const char *mutant_name(enum mutant m)
 {
 	static const char *const name[MUTANTS] = {
-		"none",	   "drop-B",	  "drop-F1",   "drop-F2",    "drop-F3",
-		"drop-F4", "early-reuse", "early-log", "wide-super", "wrong-plan",
+		[MUTANT_NONE] = "none",
+		[MUTANT_DROP_B] = "drop-B",
+		[MUTANT_DROP_F1] = "drop-F1",
+		[MUTANT_DROP_F2] = "drop-F2",
+		[MUTANT_DROP_F3] = "drop-F3",
+		[MUTANT_DROP_F4] = "drop-F4",
+		[MUTANT_DROP_F4_END] = "drop-F4-end",
+		[MUTANT_EARLY_REUSE] = "early-reuse",
+		[MUTANT_EARLY_LOG] = "early-log",
+		[MUTANT_WIDE_SUPER] = "wide-super",
+		[MUTANT_WRONG_PLAN] = "wrong-plan",
 	};
 
 	return name[m];
 }
 
-static bool drop_flush(struct trace *t, enum barrier b)
+/* Of the batches in [from, to). */
+static bool drop_flush(struct trace *t, enum barrier b, int from, int to)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < t->n; i++)
-		if (t->event[i].role != ROLE_FLUSH || t->event[i].barrier != b)
+		if (t->event[i].role != ROLE_FLUSH || t->event[i].barrier != b ||
+		    t->event[i].batch < from || t->event[i].batch >= to)
 			t->event[n++] = t->event[i];
 	if (n == t->n)
 		return false;
@@ -105,15 +116,17 @@ bool mutant_apply(struct trace *t, enum mutant m, const char *image)
 {
 	switch (m) {
 	case MUTANT_DROP_B:
-		return drop_flush(t, BARRIER_B);
+		return drop_flush(t, BARRIER_B, -1, 0);
 	case MUTANT_DROP_F1:
-		return drop_flush(t, BARRIER_F1);
+		return drop_flush(t, BARRIER_F1, 0, t->batches);
 	case MUTANT_DROP_F2:
-		return drop_flush(t, BARRIER_F2);
+		return drop_flush(t, BARRIER_F2, 0, t->batches);
 	case MUTANT_DROP_F3:
-		return drop_flush(t, BARRIER_F3);
+		return drop_flush(t, BARRIER_F3, 0, t->batches);
 	case MUTANT_DROP_F4:
-		return drop_flush(t, BARRIER_F4);
+		return drop_flush(t, BARRIER_F4, 0, t->batches - 1);
+	case MUTANT_DROP_F4_END:
+		return drop_flush(t, BARRIER_F4, t->batches - 1, t->batches);
 	case MUTANT_EARLY_REUSE:
 		return move_early(t, ROLE_COPY, ROLE_COPY);
 	case MUTANT_EARLY_LOG:

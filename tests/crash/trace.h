@@ -65,8 +65,7 @@ void trace_apply(const struct trace *t, size_t from, size_t to, uint8_t *image);
  *   0 all kept  1 all lost  2, 3 the last write torn in the middle, first or second half kept
  *   4 the last write alone kept  5 half of it alone
  *   6.. random: by write, by block, by sector
- * Writes the state into `image` (which holds the durable state at `k`) and returns the number of
- * byte ranges written, in touched (as offset, length pairs, room for 2 * trace_touch_max).
+ * Writes the state into `image`, which holds the durable state at `k`.
  */
 void trace_state(const struct trace *t, size_t k, unsigned variant, uint64_t seed, uint8_t *image);
 /* Puts the durable state back where trace_state wrote. */
@@ -78,7 +77,8 @@ enum mutant {
 	MUTANT_DROP_F1,
 	MUTANT_DROP_F2,
 	MUTANT_DROP_F3,
-	MUTANT_DROP_F4,
+	MUTANT_DROP_F4,	    /* between batches: old descriptor and commit, overwritten log */
+	MUTANT_DROP_F4_END, /* the last one: needs_recovery cleared before the log is empty */
 	MUTANT_EARLY_REUSE, /* copies of batch N+1 in batch N */
 	MUTANT_EARLY_LOG,   /* log of batch N+1 before F4 of N */
 	MUTANT_WIDE_SUPER,  /* superblock written as two sectors */

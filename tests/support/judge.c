@@ -242,7 +242,7 @@ static enum judge_verdict mount_once(struct judge *j)
 		return JUDGE_SKIPPED;
 	}
 	mkdir(j->mount_dir, 0700);
-	rc = mount(name, j->mount_dir, "ext4", 0, "noinit_itable,noatime") ? errno : 0;
+	rc = mount(name, j->mount_dir, "ext4", MS_NOATIME, "noinit_itable") ? errno : 0;
 	if (!rc && umount2(j->mount_dir, 0))
 		image_die("umount %s: %s", j->mount_dir, strerror(errno));
 	ioctl(loop, LOOP_CLR_FD);
