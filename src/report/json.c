@@ -95,6 +95,7 @@ static json_t *work(const struct report *r)
 static json_t *document(const struct report *r)
 {
 	json_t *o = json_object();
+	bool scanned = r->score_before.verdict != NULL;
 
 	/* A NULL value (no memory) makes json_object_set_new fail and the key missing: counted. */
 	int bad = 0;
@@ -110,11 +111,11 @@ static json_t *document(const struct report *r)
 	SET("direct_io", json_boolean(r->direct));
 	SET("threads", json_integer(r->threads));
 	SET("queue_depth", json_integer(r->queue_depth));
-	SET("before", summary(&r->before, &r->score_before));
+	SET("before", scanned ? summary(&r->before, &r->score_before) : json_null());
 	SET("plan", json_pack("{s:I, s:I, s:I, s:f}", "bytes", (json_int_t)r->plan_bytes, "batches",
 			      (json_int_t)r->plan_batches, "moves", (json_int_t)r->plan_moves,
 			      "estimated_seconds", r->estimate_seconds));
-	SET("predicted", summary(&r->predicted, NULL));
+	SET("predicted", scanned ? summary(&r->predicted, NULL) : json_null());
 	SET("after", r->has_after ? summary(&r->after, &r->score_after) : json_null());
 	SET("work", work(r));
 	SET("seconds", times(r));

@@ -34,17 +34,17 @@ static const char *sized(uint64_t bytes, char *out)
 	return out;
 }
 
-/* "4 s", "12 min", "3.5 h" */
+/* "about 4 s"; `out` holds 32 bytes. */
 static const char *lasting(double seconds, char *out)
 {
 	if (seconds < 1)
 		snprintf(out, 32, "less than 1 s");
 	else if (seconds < 120)
-		snprintf(out, 32, "%.0f s", seconds);
+		snprintf(out, 32, "about %.0f s", seconds);
 	else if (seconds < 7200)
-		snprintf(out, 32, "%.0f min", seconds / 60);
+		snprintf(out, 32, "about %.0f min", seconds / 60);
 	else
-		snprintf(out, 32, "%.1f h", seconds / 3600);
+		snprintf(out, 32, "about %.1f h", seconds / 3600);
 	return out;
 }
 
@@ -68,8 +68,8 @@ void report_intro(FILE *to, const struct report *r)
 	if (r->plan_moves == 0)
 		fprintf(to, "nothing to move\n");
 	else
-		fprintf(to, "%s to write, about %s; nothing written yet\n",
-			sized(r->plan_bytes, n[0]), lasting(r->estimate_seconds, n[3]));
+		fprintf(to, "%s to write, %s; nothing written yet\n", sized(r->plan_bytes, n[0]),
+			lasting(r->estimate_seconds, n[3]));
 }
 
 /* One row; `after` NULL: a table of one column. */
@@ -152,7 +152,8 @@ static void print_times(FILE *to, const struct report *r, int verbose)
 			r->direct ? "direct" : "buffered", r->threads, r->queue_depth);
 }
 
-static void print_file(FILE *to, const struct report_file *f, bool dropped)
+/* A file that was dropped, or one that is fragmented; `why`: and stays so. */
+static void print_file(FILE *to, const struct report_file *f, bool dropped, bool why)
 {
 	char n[2][32];
 
@@ -164,8 +165,8 @@ static void print_file(FILE *to, const struct report_file *f, bool dropped)
 	if (dropped)
 		fprintf(to, ": %s (block %llu)\n", f->why, (unsigned long long)f->block);
 	else
-		fprintf(to, ": %s runs, %s would do: %s\n", grouped(f->runs, n[0]),
-			grouped(f->ideal_runs, n[1]), f->why);
+		fprintf(to, ": %s runs, %s would do%s%s\n", grouped(f->runs, n[0]),
+			grouped(f->ideal_runs, n[1]), why ? ": " : "", why ? f->why : "");
 }
 
 static void print_stay(FILE *to, const struct report *r)
@@ -183,7 +184,7 @@ static void print_stay(FILE *to, const struct report *r)
 	else
 		return;
 	for (size_t i = 0; i < r->n_stay; i++)
-		print_file(to, &r->stay[i], false);
+		print_file(to, &r->stay[i], false, r->outcome != OUTCOME_REPORTED);
 }
 
 static void print_left(FILE *to, const struct report *r, int verbose)
@@ -217,8 +218,8 @@ static void print_end(FILE *to, const struct report *r)
 	case OUTCOME_PLANNED:
 		fprintf(to, "plan: %s moves in %s batches", grouped(r->plan_moves, n[0]),
 			grouped(r->plan_batches, n[1]));
-		fprintf(to, ", %s to write, about %s; nothing was written\n",
-			sized(r->plan_bytes, n[0]), lasting(r->estimate_seconds, n[1]));
+		fprintf(to, ", %s to write, %s; nothing was written\n", sized(r->plan_bytes, n[0]),
+			lasting(r->estimate_seconds, n[1]));
 		break;
 	case OUTCOME_STOPPED:
 		fprintf(to, "stopped; the file system is consistent, another run goes on\n");
@@ -240,7 +241,7 @@ void report_text(FILE *to, const struct report *r, int verbose)
 	if (r->n_dropped) {
 		fprintf(to, "dropped for I/O errors: %zu files\n", r->n_dropped);
 		for (size_t i = 0; i < r->n_dropped; i++)
-			print_file(to, &r->dropped[i], true);
+			print_file(to, &r->dropped[i], true, true);
 	}
 	print_stay(to, r);
 	print_left(to, r, verbose);
