@@ -80,6 +80,7 @@ static void on_ready(void *ctx, const struct report *r, const struct snapshot *s
 	const struct session *ss = ctx;
 	const struct options *o = ss->o;
 
+	progress_clear(ss->progress);
 	if (text_wanted(o))
 		report_intro(stdout, r);
 	if (o->dump_snapshot)

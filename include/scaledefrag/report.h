@@ -38,7 +38,7 @@ struct report_file { /* a file that stays fragmented, was left alone, or was dro
 	uint32_t ino;
 	char *path; /* NULL: not asked for or not found; malloc'ed */
 	uint64_t runs, ideal_runs, blocks;
-	uint64_t block;  /* dropped files: the first block (pblk) that failed */
+	uint64_t block;	 /* dropped files: the first block (pblk) that failed */
 	const char *why; /* static text */
 };
 
@@ -50,7 +50,7 @@ struct report_score {
 
 struct report {
 	const char *name; /* volume_name */
-	char what[160];   /* volume_what */
+	char what[160];	  /* volume_what */
 	uint32_t block_size;
 	enum report_outcome outcome;
 	int exit_code;
@@ -93,7 +93,8 @@ int progress_new(int bar_fd /* -1: none */, int lines_fd /* -1: none */, const c
 		 struct progress **out);
 void progress_set(struct progress *p, enum report_phase phase, uint64_t done, uint64_t total,
 		  uint64_t bytes);
-void progress_free(struct progress *p); /* clears the bar; NULL is fine */
+void progress_clear(struct progress *p); /* wipes the bar: before anything else is printed */
+void progress_free(struct progress *p);	 /* clears the bar; NULL is fine */
 
 /* e4defrag's score of a snapshot or state (FORMAT: e2fsprogs misc/e4defrag.c); in
  * src/report/score.c. */

@@ -112,7 +112,7 @@ static void show_bar(struct progress *p, double t, uint64_t done, uint64_t total
 	p->bar_shown = true;
 }
 
-static void clear_bar(struct progress *p)
+void progress_clear(struct progress *p)
 {
 	char line[LINE_MAX_LEN + 2];
 	unsigned cols;
@@ -174,7 +174,7 @@ void progress_free(struct progress *p)
 {
 	if (!p)
 		return;
-	clear_bar(p);
+	progress_clear(p);
 	free(p->name);
 	free(p);
 }
