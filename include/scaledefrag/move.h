@@ -4,10 +4,10 @@
  * flight. Writes only to blocks that are free in the last durable state (invariant I1; the planner
  * proved it, the guard checked it). Does not flush: the commit's F1 does.
  *
- * Each defragger (OpenMP thread) claims the next file by an atomic fetch-and-add until its window
- * of the buffer budget is full, reads the window's sources sorted by physical address and merged
- * across small gaps, then writes the destinations in long runs. A file larger than a window goes in
- * slices, each a window of its own.
+ * The batch's moves, in the order of their destinations, are cut into windows; each defragger
+ * (OpenMP thread) claims the next window by an atomic fetch-and-add, reads its sources sorted by
+ * physical address and merged across small gaps, then writes the destinations in long runs. A large
+ * file goes in slices, by several threads.
  */
 #ifndef SCALEDEFRAG_MOVE_H
 #define SCALEDEFRAG_MOVE_H
@@ -18,8 +18,9 @@
 struct move_options {
 	unsigned threads;     /* defraggers, 1.. */
 	unsigned queue_depth; /* requests in flight, shared by all */
-	uint64_t memory;      /* bytes for all buffers */
-	uint32_t block_size;  /* bytes */
+	uint64_t memory; /* bytes for all buffers; the list of pieces (40 bytes each) counts too,
+			    but may exceed it */
+	uint32_t block_size; /* bytes */
 	bool verify; /* read each copy back after a flush of the batch's copies and compare hashes
 		      */
 	const volatile int *stop; /* non-zero: give up, *stopped = true; may be NULL */
