@@ -270,7 +270,8 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	if (collect(&c, o->threads, err) || claim_xattrs(&c.all, err) ||
 	    trees_read(&src, c.all.file, c.all.root, c.all.n_root, err) ||
 	    claim_trees(&c.all, err) || mapped_walk(&src, &c.all, err) ||
-	    crosscheck(&src, &c.all, err) || boot_pin(&src, &c.all, err))
+	    crosscheck(&src, &c.all, err) || mapped_check_resize(&src, &c.all.claims, err) ||
+	    boot_pin(&src, &c.all, err))
 		goto out;
 	ret = make_snapshot(&src, &c.all, o, out, err);
 out:

@@ -170,6 +170,8 @@ int trees_read(const struct source *src, struct snapshot_file *file, const struc
 
 /* Walks the block-mapped files of the harvest and claims their blocks. */
 int mapped_walk(const struct source *src, struct harvest *h, struct error *err);
+/* The resize inode may list nothing but reserved descriptor blocks, which are metadata. */
+int mapped_check_resize(const struct source *src, const struct claims *claims, struct error *err);
 
 /* Files that boot code knows by block number become fixed ones: looked up by their usual paths. */
 int boot_pin(const struct source *src, struct harvest *h, struct error *err);

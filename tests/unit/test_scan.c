@@ -702,6 +702,23 @@ static void test_scan_volume__an_indirect_block_that_points_back(void **state)
 	refused("inode %u: more blocks are claimed than", ino);
 }
 
+static void test_scan_volume__resize_inode_damaged(void **state)
+{
+	ext2_filsys fs;
+	struct ext2_inode a;
+	uint32_t block[256];
+
+	(void)state;
+	make_image(&shapes[0]);
+	fs = open_fs(EXT2_FLAG_RW);
+	assert_int_equal(ext2fs_read_inode(fs, EXT2_RESIZE_INO, &a), 0);
+	assert_int_equal(io_channel_read_blk64(fs->io, a.i_block[EXT2_DIND_BLOCK], 1, block), 0);
+	block[100] = 20000;
+	assert_int_equal(io_channel_write_blk64(fs->io, a.i_block[EXT2_DIND_BLOCK], 1, block), 0);
+	close_fs(fs);
+	refused("inode 7, for resizing");
+}
+
 static uint64_t tree_block(const char *name, uint32_t *ino)
 {
 	struct volume *v = open_volume();
@@ -891,6 +908,7 @@ int main(void)
 		TEST(test_scan_volume__a_block_claimed_twice),
 		TEST(test_scan_volume__metadata_claimed_by_a_file),
 		TEST(test_scan_volume__an_indirect_block_that_points_back),
+		TEST(test_scan_volume__resize_inode_damaged),
 		TEST(test_scan_volume__tree_blocks_damaged),
 		TEST(test_scan_volume__a_tree_block_shared),
 		TEST(test_scan_volume__group_count_wrong),
