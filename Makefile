@@ -54,6 +54,7 @@ LINK_test_guard    := volume device base
 LINK_test_scan     := scan volume model device base
 LINK_test_commit   := commit journal volume model device base
 LINK_test_report   := report model base
+LINK_test_options  := report move model device base
 
 .PHONY: all
 all: $(BIN) ## build build/scaledefrag-offline

@@ -199,8 +199,8 @@ static int check_free(struct run *run, struct error *err)
 			return error_set(err, ERROR_OPERATION,
 					 "%s: free space at block %llu is not what was committed; "
 					 "run: e2fsck -fn %s",
-					 volume_name(run->v), (unsigned long long)a.start,
-					 volume_name(run->v));
+					 volume_arg(run->v), (unsigned long long)a.start,
+					 volume_arg(run->v));
 		}
 		at = a.start + a.len;
 	}
@@ -232,7 +232,7 @@ int run_reread(struct run *run, struct error *err)
 			error_set(err, ERROR_OPERATION,
 				  "%s: inode %u is not mapped as it was committed; run: e2fsck -fn "
 				  "%s",
-				  volume_name(run->v), run->touched[i], volume_name(run->v));
+				  volume_arg(run->v), run->touched[i], volume_arg(run->v));
 			goto out;
 		}
 		if (state_set_map(run->st, index, &maps[i], err))

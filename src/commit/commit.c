@@ -100,7 +100,7 @@ int commit_open(struct volume *v, const struct commit_options *o, struct commit 
 	c->v = v;
 	c->dev = volume_device(v);
 	c->geo = volume_geometry(v);
-	c->name = volume_name(v);
+	c->name = volume_arg(v);
 	c->o = *o;
 	if (overlay_new(c->dev, c->geo->block_size, &c->ov, err) ||
 	    volume_fs_on(v, overlay_device(c->ov), &c->fs, err) || superblock_fits(c, err) ||
