@@ -252,6 +252,7 @@ static int next_piece(struct schedule *sc, struct job *j, bool *ok, struct error
 			return -1;
 		if (try && fit == FITS) {
 			j->guess = n > SIZE_MAX / 2 ? n : 2 * n;
+			j->whole_tree = true;
 			return 0;
 		}
 		if (sc->n_file) {

@@ -171,6 +171,43 @@ static void test_planner_make__too_small_a_journal(void **state)
 	      "plan 1\n");
 }
 
+/* Spread over two runs, records are cut so that they don't fit the inode any more. */
+#define FOUR_STATES                                                                                \
+	GEO "\n" LIMITS "file 12 file depth 0\next 0 4 10\next 4 4 20 u\next 8 4 30\n"             \
+	    "ext 12 4 40 u\nfree 100 10\nfree 200 6\n"
+
+static void test_planner_make__takes_a_tree_block(void **state)
+{
+	(void)state;
+	plans(FOUR_STATES "free 300 1\n",
+	      "plan 1\nbatch 0 copy 8 journal 4\nfile 12 last\nmove 0 4 10 100\n"
+	      "move 4 4 20 104 u\nmove 8 2 30 108\nmove 10 2 32 200\nmove 12 4 40 202 u\n"
+	      "take 300\n");
+}
+
+/* No other block is free; so it goes in two pieces, and what the first frees is taken. */
+static void test_planner_make__no_free_tree_block(void **state)
+{
+	(void)state;
+	plans(FOUR_STATES, "plan 1\nbatch 0 copy 4 journal 3\nfile 12\nmove 0 4 10 100\n"
+			   "move 4 4 20 104 u\n"
+			   "batch 1 copy 4 journal 4\nfile 12 last\nmove 8 2 30 108\n"
+			   "move 10 2 32 200\nmove 12 4 40 202 u\ntake 20\n");
+}
+
+/* The first piece fits the journal, the second doesn't; and the first alone is no gain. */
+static void test_planner_make__takes_back_useless_pieces(void **state)
+{
+	(void)state;
+	plans("geometry block_size 1024 first_data_block 1 blocks 200 groups 2 "
+	      "blocks_per_group 100 inodes_per_group 64 inode_size 128 desc_per_block 1\n"
+	      "limits journal_blocks 4 copy_blocks 4\n"
+	      "file 12 file depth 1\n"
+	      "ext 0 1 10\next 1 1 11\next 2 1 12\next 3 1 13\next 4 1 150\n"
+	      "node 0 20 2\nnode 0 22 3\nfree 60 5\n",
+	      "plan 1\n");
+}
+
 static void test_planner_make__long_fragments_are_good(void **state)
 {
 	const struct planner_options o = { .mode = PLAN_FILES, .min_extent_blocks = 3 };
@@ -285,6 +322,9 @@ int main(void)
 		cmocka_unit_test(test_planner_make__pieces),
 		cmocka_unit_test(test_planner_make__frees_the_tree),
 		cmocka_unit_test(test_planner_make__too_small_a_journal),
+		cmocka_unit_test(test_planner_make__takes_a_tree_block),
+		cmocka_unit_test(test_planner_make__no_free_tree_block),
+		cmocka_unit_test(test_planner_make__takes_back_useless_pieces),
 		cmocka_unit_test(test_planner_make__long_fragments_are_good),
 		cmocka_unit_test(test_planner_make__one_free_block),
 		cmocka_unit_test(test_planner_make__same_plan_twice),
