@@ -329,6 +329,61 @@ static void test_journal_commit__cut_anywhere(void **state)
 	}
 }
 
+/* Up to flush number `cut`; of what follows all but the journal superblock and the first
+ * descriptor. */
+static uint8_t *cut_without_heads(const struct rig *r, int cut)
+{
+	uint8_t *image = cut_image(r, cut, 0);
+	size_t n;
+	const struct recorder_event *e = recorder_trace(r->rec, &n);
+	int flushes = 0;
+
+	for (size_t i = 0; i < n && flushes <= cut; i++) {
+		if (e[i].kind == RECORDER_FLUSH) {
+			flushes++;
+			continue;
+		}
+		for (size_t at = 0; flushes == cut && at < e[i].len; at += r->bs) {
+			uint64_t block = (e[i].offset + at) / r->bs;
+
+			if (block != r->run[0].start && block != r->run[1].start)
+				memcpy(image + block * r->bs, (uint8_t *)e[i].data + at, r->bs);
+		}
+	}
+	return image;
+}
+
+/* What F4 is for: the next transaction's blocks must not be taken for the last one's. */
+static void test_journal_commit__next_log_over_old(void **state)
+{
+	static const size_t some[] = { 0, 5 };
+
+	(void)state;
+	for (size_t v = 0; v < 2; v++) {
+		uint8_t *old;
+		struct rig r;
+
+		rig_open(&r, &variants[some[v]]);
+		must_open(&r);
+		must_commit(&r, r.block, r.n);
+		old = malloc((size_t)r.n * r.bs);
+		memcpy(old, r.data, (size_t)r.n * r.bs);
+		memset(r.data, 0x5E, (size_t)r.n * r.bs);
+		must_commit(&r, r.block, r.n);
+		/* up to the second F1: the first transaction or nothing */
+		memcpy(r.data, old, (size_t)r.n * r.bs);
+		for (int cut = 2; cut <= 4; cut++) {
+			uint8_t *image = cut_without_heads(&r, cut);
+
+			replay(&r, image);
+			assert_int_equal(which(&r, image), 1);
+			free(image);
+		}
+		free(old);
+		rig_close(&r);
+	}
+}
+
 /* The log is empty and numbered on, and of the superblock only the first sector changed. */
 static void test_journal_commit__superblock_after(void **state)
 {
@@ -663,6 +718,7 @@ int main(void)
 		cmocka_unit_test(test_journal_commit__wrong_blocks),
 		cmocka_unit_test(test_journal_commit__at_capacity),
 		cmocka_unit_test(test_journal_commit__cut_anywhere),
+		cmocka_unit_test(test_journal_commit__next_log_over_old),
 		cmocka_unit_test(test_journal_commit__each_write_fails),
 	};
 
