@@ -7,7 +7,6 @@
  */
 #include "scan_internal.h"
 
-#include <et/com_err.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,8 +119,7 @@ static int find_pins(const struct source *src, const struct harvest *h, struct p
 		if (p->failed)
 			return -1;
 		if (ret)
-			return source_damage(src, p->err, "directory inode %u can't be read: %s",
-					     dir, error_message(ret));
+			return library_error(src->v, ret, dir, p->err);
 	}
 	return 0;
 }

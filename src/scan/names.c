@@ -6,7 +6,6 @@
  */
 #include "scan_internal.h"
 
-#include <et/com_err.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,11 +137,7 @@ static int walk(struct finder *f, struct volume *v)
 		if (f->failed)
 			return -1;
 		if (ret)
-			return error_set(f->err, ERROR_FSCK,
-					 "%s: directory inode %u can't be read: %s; run: e2fsck -f "
-					 "%s",
-					 volume_name(v), f->dir[f->at].ino, error_message(ret),
-					 volume_name(v));
+			return library_error(v, ret, f->dir[f->at].ino, f->err);
 	}
 	return 0;
 }

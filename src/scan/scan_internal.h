@@ -41,6 +41,8 @@ void source_close(struct source *src);
 /* ERROR_FSCK: the volume's name, what is wrong, and the command to run. Returns -1. */
 int source_damage(const struct source *src, struct error *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* A call of libext2fs about this inode failed with `ret`. Returns -1. */
+int library_error(const struct volume *v, errcode_t ret, uint32_t ino, struct error *err);
 int source_stopped(const struct source *src, struct error *err); /* -1 with ERROR_STOPPED, or 0 */
 
 /* One block to read. Sorted by block, each block once. */

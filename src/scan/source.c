@@ -2,6 +2,7 @@
 /* scan: where metadata is read from, many blocks at a time. */
 #include "scan_internal.h"
 
+#include <et/com_err.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,19 @@ int source_damage(const struct source *src, struct error *err, const char *fmt, 
 	va_end(ap);
 	return error_set(err, ERROR_FSCK, "%s: %s; run: e2fsck -f %s", volume_name(src->v), what,
 			 volume_name(src->v));
+}
+
+int library_error(const struct volume *v, errcode_t ret, uint32_t ino, struct error *err)
+{
+	/* errno values pass through libext2fs; its own codes start far above them. */
+	if (ret > 0 && ret < 4096)
+		return error_sys(err, ERROR_OPERATION, (int)ret, "%s: inode %u can't be read",
+				 volume_name(v), ino);
+	if (ret == EXT2_ET_SHORT_READ || ret == EXT2_ET_NO_MEMORY)
+		return error_set(err, ERROR_OPERATION, "%s: inode %u can't be read: %s",
+				 volume_name(v), ino, error_message(ret));
+	return error_set(err, ERROR_FSCK, "%s: inode %u can't be read: %s; run: e2fsck -f %s",
+			 volume_name(v), ino, error_message(ret), volume_name(v));
 }
 
 int source_stopped(const struct source *src, struct error *err)

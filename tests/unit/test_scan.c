@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "scaledefrag/scan.h"
+#include "support/faultdev.h"
 #include "support/image.h"
 
 #include <ext2fs/ext2fs.h>
@@ -459,6 +460,47 @@ static void test_scan_volume__progress_and_stop(void **state)
 	volume_close(v);
 }
 
+/*
+ * Whichever read fails: an I/O error, and no leak. For an indirect block that libext2fs fails to
+ * read the blocks behind it are missed instead (see mapped.c).
+ */
+static void test_scan_volume__every_read_may_fail(void **state)
+{
+	static const enum fault_op ops[] = { FAULT_READ, FAULT_SUBMIT };
+	struct faultdev *fd = faultdev_new();
+	struct volume_options o = {
+		.path = path, .read_only = true, .wrap = faultdev_wrap, .wrap_ctx = fd
+	};
+	struct scan_options so = { .threads = 2, .queue_depth = 3 };
+	struct error err = ERROR_INIT;
+	struct snapshot *s = NULL;
+	struct volume *v;
+
+	(void)state;
+	make_image(&shapes[0]);
+	if (volume_open(&o, &v, &err))
+		fail_msg("%s", err.text);
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t nth = 1;
+
+		for (;; nth++) {
+			faultdev_set(fd, (struct fault_plan){ .op = ops[i], .nth = nth });
+			err = ERROR_INIT;
+			s = NULL;
+			if (!scan_volume(v, &so, &s, &err))
+				break;
+			assert_null(s);
+			if (err.kind != ERROR_OPERATION && !strstr(err.text, "nothing claims"))
+				fail_msg("%s", err.text);
+		}
+		assert_int_equal(faultdev_fired(fd), 0);
+		assert_true(nth > 2);
+		snapshot_free(s);
+	}
+	volume_close(v);
+	faultdev_free(fd);
+}
+
 static void test_scan_files__reads_the_same_maps(void **state)
 {
 	struct volume *v;
@@ -898,6 +940,7 @@ int main(void)
 		TEST(test_scan_volume__excluded_files_stay),
 		TEST(test_scan_volume__boot_files_stay),
 		TEST(test_scan_volume__progress_and_stop),
+		TEST(test_scan_volume__every_read_may_fail),
 		TEST(test_scan_files__reads_the_same_maps),
 		TEST(test_scan_files__refuses_what_is_no_movable_file),
 		TEST(test_scan_free__reads_descriptors_anew),
