@@ -19,8 +19,8 @@ int source_damage(const struct source *src, struct error *err, const char *fmt, 
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	return error_set(err, ERROR_FSCK, "%s: %s; run: e2fsck -f %s", volume_name(src->v), what,
-			 volume_name(src->v));
+	return error_set(err, ERROR_FSCK, "%s: %s; run: e2fsck -f %s", volume_arg(src->v), what,
+			 volume_arg(src->v));
 }
 
 int library_error(const struct volume *v, errcode_t ret, uint32_t ino, struct error *err)
@@ -28,12 +28,12 @@ int library_error(const struct volume *v, errcode_t ret, uint32_t ino, struct er
 	/* errno values pass through libext2fs; its own codes start far above them. */
 	if (ret > 0 && ret < 4096)
 		return error_sys(err, ERROR_OPERATION, (int)ret, "%s: inode %u can't be read",
-				 volume_name(v), ino);
+				 volume_arg(v), ino);
 	if (ret == EXT2_ET_SHORT_READ || ret == EXT2_ET_NO_MEMORY)
 		return error_set(err, ERROR_OPERATION, "%s: inode %u can't be read: %s",
-				 volume_name(v), ino, error_message(ret));
+				 volume_arg(v), ino, error_message(ret));
 	return error_set(err, ERROR_FSCK, "%s: inode %u can't be read: %s; run: e2fsck -f %s",
-			 volume_name(v), ino, error_message(ret), volume_name(v));
+			 volume_arg(v), ino, error_message(ret), volume_arg(v));
 }
 
 int source_stopped(const struct source *src, struct error *err)
@@ -41,7 +41,7 @@ int source_stopped(const struct source *src, struct error *err)
 	if (!src->stop || !*src->stop)
 		return 0;
 	return error_set(err, ERROR_STOPPED, "%s: stopped while reading metadata",
-			 volume_name(src->v));
+			 volume_arg(src->v));
 }
 
 int want_compare(const void *a, const void *b)
@@ -106,7 +106,7 @@ static void reader_take(struct reader *r, struct slot *s)
 
 	if (s->req.result) {
 		error_sys(&err, ERROR_OPERATION, s->req.result, "%s: cannot read block %llu",
-			  volume_name(r->src->v), (unsigned long long)r->want[s->first].block);
+			  volume_arg(r->src->v), (unsigned long long)r->want[s->first].block);
 		reader_failed(r, s->first, &err);
 		return;
 	}
