@@ -2,9 +2,9 @@
 /*
  * rangeset: a set of disjoint ranges of blocks, with search by address and by length.
  *
- * Ranges are maximal: adjoining ranges merge. Units: blocks. Every search is deterministic, and so
- * is the shape of the trees (priorities are hashed from the addresses): same content, same answers.
- * All operations are O(log ranges) unless said otherwise. Memory: at most 40 bytes a range.
+ * Ranges are maximal: adjoining ranges merge. Units: blocks. Every search is deterministic: same
+ * content, same answers. All operations are O(log ranges) unless said otherwise. Memory: at most 40
+ * bytes a range.
  *
  * Thread rule: readers may share a set that nobody changes.
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Two treaps over one pool of nodes: one in order of the address, one in order of (length, start).
- * Priorities are hashed from the start (splitmix64 is a bijection, so they never tie): the shape
- * depends on the content alone. Children are 32-bit indexes into the pool; index 0 is "none". No
- * function recurses, so a tree of any shape needs no stack.
+ * Priorities are hashed from a node's index (splitmix64 is a bijection, so they never tie), so that
+ * a range can grow and shrink in place in the first one; no answer depends on the shape. Children
+ * are 32-bit indexes into the pool; index 0 is "none". No function recurses, so a tree of any shape
+ * needs no stack.
  */
 #include "scaledefrag/rangeset.h"
 #include <assert.h>
@@ -28,9 +29,9 @@ struct rangeset {
 };
 
 /* splitmix64's finalizer */
-static uint64_t priority(const struct node *n)
+static uint64_t priority(uint32_t idx)
 {
-	uint64_t z = n->start + 0x9e3779b97f4a7c15ULL;
+	uint64_t z = idx * 0x9e3779b97f4a7c15ULL;
 
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
@@ -119,9 +120,9 @@ static void insert(struct rangeset *rs, int order, uint32_t idx)
 	struct node *pool = rs->pool, *n = &pool[idx];
 	uint32_t *link = &rs->root[order], cur;
 	uint32_t *left = &n->child[order][LEFT], *right = &n->child[order][RIGHT];
-	uint64_t prio = priority(n);
+	uint64_t prio = priority(idx);
 
-	while (*link && priority(&pool[*link]) > prio)
+	while (*link && priority(*link) > prio)
 		link = &pool[*link].child[order][before(order, &pool[*link], n->start, n->len)];
 	/* Split what hangs there into the parts before and after n. */
 	cur = *link;
@@ -151,7 +152,7 @@ static void erase(struct rangeset *rs, int order, uint32_t idx)
 		link = &pool[*link].child[order][before(order, &pool[*link], n->start, n->len)];
 	}
 	while (a && b) {
-		bool a_up = priority(&pool[a]) > priority(&pool[b]);
+		bool a_up = priority(a) > priority(b);
 
 		*link = a_up ? a : b;
 		link = &pool[*link].child[order][a_up ? RIGHT : LEFT];
@@ -223,47 +224,64 @@ static uint32_t find_side(const struct rangeset *rs, int order, uint64_t start, 
 	return found;
 }
 
+/* Gives a node new bounds, which keep its place in the order of addresses. */
+static void change(struct rangeset *rs, uint32_t idx, uint64_t start, uint64_t len)
+{
+	struct node *n = &rs->pool[idx];
+
+	erase(rs, BY_LENGTH, idx);
+	rs->blocks = rs->blocks - n->len + len;
+	n->start = start;
+	n->len = len;
+	insert(rs, BY_LENGTH, idx);
+}
+
 int rangeset_add(struct rangeset *rs, uint64_t start, uint64_t len, struct error *err)
 {
 	uint64_t end = start + len;
-	uint32_t idx;
+	uint32_t prev = find_side(rs, BY_ADDRESS, start, 0, true), next = find_next(rs, start);
+	struct node *p = prev ? &rs->pool[prev] : NULL, *n = next ? &rs->pool[next] : NULL;
 
 	assert(len > 0 && end > start);
-	assert(!rangeset_overlaps(rs, start, len));
-	if (reserve(rs, err))
-		return -1;
-	idx = find_side(rs, BY_ADDRESS, start, 0, true);
-	if (idx && end_of(&rs->pool[idx]) == start) {
-		start = rs->pool[idx].start;
-		detach(rs, idx);
+	assert(!p || end_of(p) <= start);
+	assert(!n || n->start >= end);
+	if (p && end_of(p) == start) {
+		if (n && n->start == end) {
+			end = end_of(n);
+			detach(rs, next);
+		}
+		change(rs, prev, p->start, end - p->start);
+	} else if (n && n->start == end) {
+		change(rs, next, start, end_of(n) - start);
+	} else {
+		if (reserve(rs, err))
+			return -1;
+		attach(rs, start, len);
 	}
-	idx = find_next(rs, end);
-	if (idx && rs->pool[idx].start == end) {
-		end = end_of(&rs->pool[idx]);
-		detach(rs, idx);
-	}
-	attach(rs, start, end - start);
 	return 0;
 }
 
 int rangeset_remove(struct rangeset *rs, uint64_t start, uint64_t len, struct error *err)
 {
 	uint64_t end = start + len, old_start, old_end;
-	uint32_t idx;
+	uint32_t idx = find_next(rs, start);
 
-	assert(len > 0 && end > start);
-	assert(rangeset_contains(rs, start, len));
-	/* Taking from the middle makes two of one. */
-	if (reserve(rs, err))
-		return -1;
-	idx = find_next(rs, start);
+	assert(len > 0 && end > start && idx);
 	old_start = rs->pool[idx].start;
 	old_end = end_of(&rs->pool[idx]);
-	detach(rs, idx);
-	if (old_start < start)
-		attach(rs, old_start, start - old_start);
-	if (end < old_end)
-		attach(rs, end, old_end - end);
+	assert(old_start <= start && end <= old_end);
+	if (old_start == start && end == old_end) {
+		detach(rs, idx);
+	} else if (old_start == start) {
+		change(rs, idx, end, old_end - end);
+	} else {
+		/* Taking from the middle makes two of one. */
+		if (end < old_end && reserve(rs, err))
+			return -1;
+		change(rs, idx, old_start, start - old_start);
+		if (end < old_end)
+			attach(rs, end, old_end - end);
+	}
 	return 0;
 }
 
