@@ -433,8 +433,8 @@ static void make_clean(const char *path)
 	finish(im, path);
 }
 
-/* The image that `make demo` shows: an hour in the life of a mail server, in small. */
-static void make_demo(const char *path)
+/* Some users' directories with fragmented files: an hour in the life of a mail server, in small. */
+static void mail(const char *path, uint64_t size, uint32_t files, uint32_t mailbox)
 {
 	static const struct place shapes[] = {
 		{ .len = 1, .step = 2 },
@@ -447,19 +447,29 @@ static void make_demo(const char *path)
 	struct image *im;
 	char name[32];
 
-	image_mke2fs(path, 64 * MIB, "", "-b 4096 -N 2048 -J size=4");
+	image_mke2fs(path, size, "", "-b 4096 -N 1024 -J size=4");
 	im = image_open(path);
 	for (uint32_t i = 0; i < 6; i++) {
 		snprintf(name, sizeof(name), "user%u", i);
 		dirs[i] = image_dir(im, IMAGE_ROOT, name);
 	}
-	for (uint32_t i = 0; i < 300; i++) {
+	for (uint32_t i = 0; i < files; i++) {
 		snprintf(name, sizeof(name), "message-%04u", i);
 		image_put(im, dirs[i % 6], name, &shapes[i % 5], 3 + i * 7 % 40);
 	}
-	image_put(im, dirs[0], "mailbox", &shapes[3], 1500);
+	image_put(im, dirs[0], "mailbox", &shapes[3], mailbox);
 	image_shatter(im, dirs[1], &shapes[1]);
 	finish(im, path);
+}
+
+static void make_churn(const char *path)
+{
+	mail(path, 24 * MIB, 60, 600);
+}
+
+static void make_demo(const char *path)
+{
+	mail(path, 64 * MIB, 300, 1500);
 }
 
 const struct recipe recipes[] = {
@@ -484,6 +494,7 @@ const struct recipe recipes[] = {
 	{ "blockmapped", "block-mapped files beside extents", make_block_mapped },
 	{ "full", "a few free blocks", make_full },
 	{ "clean", "nothing to do", make_clean },
+	{ "churn", "like demo, smaller", make_churn },
 	{ "demo", "what make demo shows", make_demo },
 	{ NULL, NULL, NULL },
 };
