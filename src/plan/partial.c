@@ -9,14 +9,6 @@
 
 #define NONE SIZE_MAX
 
-static int by_weight(const void *a, const void *b)
-{
-	const struct weighted *x = a, *y = b;
-	if (x->weight != y->weight)
-		return x->weight < y->weight ? -1 : 1;
-	return (x->index > y->index) - (x->index < y->index);
-}
-
 static uint64_t end_of(const struct stretch *s)
 {
 	return s->pblk + s->blocks;
@@ -86,15 +78,19 @@ static int put_beside(struct partial *pt, size_t i, struct targets *out, struct 
 int partial_extend(struct partial *pt, const struct runs *r, struct targets *out,
 		   struct rangeset *avail, struct error *err)
 {
+	struct range longest = { 0 };
 	targets_reset(out);
 	out->runs = r->n;
 	if (load(pt, r, err))
 		return -1;
-	qsort(pt->order, pt->n, sizeof(*pt->order), by_weight);
+	weighted_sort(pt->order, pt->n);
+	rangeset_longest(avail, &longest);
 	for (size_t k = 0; k < pt->n; k++) {
 		size_t i = pt->order[k].index;
 		if (pt->at[i].gone || pt->at[i].fixed)
 			continue;
+		if (pt->at[i].blocks > longest.len)
+			break; /* the others are longer still */
 		if (put_beside(pt, i, out, avail, err))
 			return -1;
 	}
@@ -151,7 +147,7 @@ int partial_gather(struct partial *pt, uint64_t near, struct targets *out, struc
 	if (!pt->n || !rangeset_longest(avail, &longest))
 		return 0;
 	size_t found = weigh(pt, longest.len);
-	qsort(pt->order, found, sizeof(*pt->order), by_weight);
+	weighted_sort(pt->order, found);
 	for (size_t k = 0; k < found && rangeset_longest(avail, &longest); k++) {
 		size_t first = pt->order[k].index;
 		uint64_t blocks;

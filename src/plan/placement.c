@@ -2,11 +2,11 @@
 /*
  * Policy `files`: every file contiguous, for the least bytes written.
  *
- *  1. Keep one run and put the rest beside it, or move only the runs that have room beside their
- *     neighbours, if that makes the file contiguous;
+ *  1. Keep the place of one run, or of several that lie right to each other, and put the rest
+ *     beside and between, if that makes the file contiguous;
  *  2. else move the whole file to the free run that fits best, near its inode's group;
- *  3. else as few runs as can be: neighbours put together (partial.c), or the whole file spread
- *     over the longest free runs.
+ *  3. else as few runs as can be: neighbours put beside each other or together (partial.c), or the
+ * whole file spread over the longest free runs.
  */
 #include "plan_internal.h"
 #include <stdlib.h>
@@ -24,35 +24,76 @@ uint64_t placement_need(const struct runs *r)
 	return least;
 }
 
-/* The longest run that has room for what precedes and what follows it. */
-static const struct run *find_anchor(const struct runs *r, const struct rangeset *avail)
+/* A place where some of the file's blocks are already. */
+struct place {
+	uint64_t start;
+	size_t first, n; /* those runs, in placer.fixed */
+	uint64_t kept;	 /* their blocks */
+};
+
+/*
+ * The gaps that the runs of `pl` leave in its place: gap `i` comes before its run i, the last one
+ * behind all. Gives its length, which may be 0.
+ */
+static uint64_t gap_at(const struct placer *p, const struct place *pl, size_t i, uint64_t *offset)
 {
-	const struct run *best = NULL;
-	for (size_t i = 0; i < r->n; i++) {
-		const struct run *a = &r->at[i];
-		uint64_t before = a->offset, after = r->blocks - a->offset - a->blocks;
-		if (best && a->blocks <= best->blocks)
-			continue;
-		if (before && room_before(avail, a->pblk) < before)
-			continue;
-		if (after && room_from(avail, a->pblk + a->blocks) < after)
-			continue;
-		best = a;
-	}
-	return best;
+	const struct run *before = i ? &p->runs.at[p->fixed[pl->first + i - 1].index] : NULL;
+	*offset = before ? before->offset + before->blocks : 0;
+	if (i == pl->n)
+		return p->runs.blocks - *offset;
+	return p->runs.at[p->fixed[pl->first + i].index].offset - *offset;
 }
 
-static int claim_beside(const struct runs *r, const struct run *a, struct targets *t,
-			struct rangeset *avail, struct error *err)
+static bool gaps_are_free(const struct placer *p, const struct place *pl, uint64_t longest,
+			  const struct rangeset *avail)
 {
-	uint64_t end = a->offset + a->blocks;
-	targets_reset(t);
-	t->runs = 1;
-	if (a->offset && targets_claim(t, 0, a->offset, a->pblk - a->offset, avail, err))
+	for (int look = 0; look < 2; look++) { /* first without looking up any */
+		for (size_t i = 0; i <= pl->n; i++) {
+			uint64_t offset, len = gap_at(p, pl, i, &offset);
+			if (len > longest ||
+			    (look && len && !rangeset_contains(avail, pl->start + offset, len)))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Where the file can be whole while most of its blocks stay; best->kept == 0: nowhere. */
+static int find_place(struct placer *p, const struct rangeset *avail, struct place *best,
+		      struct error *err)
+{
+	const struct runs *r = &p->runs;
+	struct range longest = { 0 };
+	size_t n = 0;
+	*best = (struct place){ 0 };
+	if (plan_reserve(&p->fixed, &p->cap_fixed, r->n, sizeof(*p->fixed), err))
 		return -1;
-	if (end < r->blocks &&
-	    targets_claim(t, end, r->blocks - end, a->pblk + a->blocks, avail, err))
-		return -1;
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->at[i].pblk > r->at[i].offset)
+			p->fixed[n++] = (struct weighted){ r->at[i].pblk - r->at[i].offset, i };
+	}
+	weighted_sort(p->fixed, n);
+	rangeset_longest(avail, &longest);
+	for (size_t i = 0; i < n;) {
+		struct place pl = { .start = p->fixed[i].weight, .first = i };
+		for (; i < n && p->fixed[i].weight == pl.start; i++, pl.n++)
+			pl.kept += r->at[p->fixed[i].index].blocks;
+		if (pl.kept > best->kept && gaps_are_free(p, &pl, longest.len, avail))
+			*best = pl;
+	}
+	return 0;
+}
+
+static int claim_gaps(struct placer *p, const struct place *pl, struct rangeset *avail,
+		      struct error *err)
+{
+	targets_reset(&p->a);
+	p->a.runs = 1;
+	for (size_t i = 0; i <= pl->n; i++) {
+		uint64_t offset, len = gap_at(p, pl, i, &offset);
+		if (len && targets_claim(&p->a, offset, len, pl->start + offset, avail, err))
+			return -1;
+	}
 	return 0;
 }
 
@@ -121,13 +162,14 @@ static int spread(struct placer *p, uint64_t near, size_t most, struct rangeset 
 	return left ? targets_give_back(t, avail, err) : 0;
 }
 
-/* Step 3; p->a holds what partial_extend found (claimed). */
+/* Step 3. */
 static int fewest(struct placer *p, uint64_t near, uint64_t ideal, struct rangeset *avail,
 		  struct targets **out, struct error *err)
 {
 	bool better = false;
 	size_t most;
-	if (partial_gather(&p->part, near, &p->a, avail, err))
+	if (partial_extend(&p->part, &p->runs, &p->a, avail, err) ||
+	    partial_gather(&p->part, near, &p->a, avail, err))
 		return -1;
 	if (p->a.runs > ideal) {
 		/* To write the whole file anew and still in parts must halve its runs. */
@@ -148,36 +190,26 @@ int placement_files(struct placer *p, const struct filemap *map, uint32_t ino, u
 		    bool parts, struct rangeset *avail, struct targets **out, struct error *err)
 {
 	uint64_t near = geometry_group_first(p->geo, geometry_inode_group(p->geo, ino));
-	uint64_t start = 0, least = UINT64_MAX;
+	struct place place;
+	uint64_t start;
 	*out = NULL;
 	if (runs_of(map, &p->runs, err))
 		return -1;
 	if (p->runs.n <= ideal || p->runs.n < 2)
 		return 0;
-	const struct run *anchor = find_anchor(&p->runs, avail);
-	bool whole = !anchor && find_whole(p, near, avail, &start);
-	if (anchor)
-		least = p->runs.blocks - anchor->blocks;
-	else if (whole)
-		least = p->runs.blocks;
-	if (partial_extend(&p->part, &p->runs, &p->a, avail, err))
+	if (find_place(p, avail, &place, err))
 		return -1;
-	if (p->a.runs <= ideal && p->a.blocks <= least) {
+	if (place.kept) {
 		*out = &p->a;
-		return 0;
+		return claim_gaps(p, &place, avail, err);
 	}
-	if (!anchor && !whole && parts)
-		return fewest(p, near, ideal, avail, out, err);
-	if (targets_give_back(&p->a, avail, err))
-		return -1;
-	if (!anchor && !whole)
-		return 0;
-	*out = &p->a;
-	if (anchor)
-		return claim_beside(&p->runs, anchor, &p->a, avail, err);
-	targets_reset(&p->a);
-	p->a.runs = 1;
-	return targets_claim(&p->a, 0, p->runs.blocks, start, avail, err);
+	if (find_whole(p, near, avail, &start)) {
+		*out = &p->a;
+		targets_reset(&p->a);
+		p->a.runs = 1;
+		return targets_claim(&p->a, 0, p->runs.blocks, start, avail, err);
+	}
+	return parts ? fewest(p, near, ideal, avail, out, err) : 0;
 }
 
 void placement_release(struct placer *p)
@@ -187,5 +219,6 @@ void placement_release(struct placer *p)
 	free(p->b.at);
 	free(p->part.at);
 	free(p->part.order);
+	free(p->fixed);
 	*p = (struct placer){ .geo = p->geo };
 }

@@ -77,6 +77,14 @@ void targets_sort(struct targets *t);
 int targets_moves(const struct targets *t, const struct filemap *map, struct moves *out,
 		  struct error *err);
 
+struct weighted {
+	uint64_t weight;
+	size_t index;
+};
+
+/* By weight, then by index. */
+void weighted_sort(struct weighted *at, size_t n);
+
 /* Free blocks right behind the block before `block`, that is, from `block` on; right before it. */
 uint64_t room_from(const struct rangeset *avail, uint64_t block);
 uint64_t room_before(const struct rangeset *avail, uint64_t block);
@@ -89,11 +97,6 @@ struct stretch {
 	size_t prev, next; /* neighbours in the file; SIZE_MAX: none */
 	bool fixed;	   /* blocks were put beside it: it must stay; or it was moved itself */
 	bool gone;	   /* became part of a neighbour */
-};
-
-struct weighted {
-	uint64_t weight;
-	size_t index;
 };
 
 struct partial {
@@ -109,6 +112,8 @@ struct placer {
 	struct runs runs;
 	struct targets a, b; /* candidates */
 	struct partial part;
+	struct weighted *fixed; /* runs by the place where the file began if they stayed */
+	size_t cap_fixed;
 };
 
 /*

@@ -150,25 +150,20 @@ static void wake(struct planner *p, uint64_t block, bool start)
 static void wake_beside_freed(struct planner *p)
 {
 	struct ranges *freed = &p->sched.freed;
-	for (size_t i = 0; i < freed->n; i++) {
+	struct range r, last = { 0 };
+	for (size_t i = 0; i < freed->n && p->edge.n; i++) {
 		const struct range *f = &freed->at[i];
-		uint64_t at = f->start;
-		struct range r;
-		while (rangeset_next(p->st->free, at, &r) && r.start < f->start + f->len) {
+		uint64_t at = f->start, end = f->start + f->len;
+		if (at >= last.start && end <= last.start + last.len)
+			continue; /* done with the one before */
+		while (rangeset_next(p->st->free, at, &r) && r.start < end) {
 			at = r.start + r.len;
 			wake(p, r.start, false);
 			wake(p, at, true);
+			last = r;
 		}
 	}
 	freed->n = 0;
-}
-
-static int by_weight(const void *a, const void *b)
-{
-	const struct weighted *x = a, *y = b;
-	if (x->weight != y->weight)
-		return x->weight < y->weight ? -1 : 1;
-	return (x->index > y->index) - (x->index < y->index);
 }
 
 /* Is there a reason to try this file now? What there was may be used up by others. */
@@ -189,7 +184,7 @@ static void list_round(struct planner *p, enum round kind)
 		if (c->bad && worth_a_try(p, c, kind))
 			p->round[p->n_round++] = (struct weighted){ UINT64_MAX - c->excess, i };
 	}
-	qsort(p->round, p->n_round, sizeof(*p->round), by_weight);
+	weighted_sort(p->round, p->n_round);
 }
 
 /* *changed: some file was improved. */

@@ -63,6 +63,30 @@ static int add_range(struct ranges *r, uint64_t start, uint64_t len, struct erro
 	return 0;
 }
 
+static int by_range(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* What the batch frees is free now; what adjoins is given back at once. */
+static int free_old(struct schedule *sc, struct error *err)
+{
+	const struct range *r = sc->freeing.at;
+	if (sc->freeing.n > 1)
+		qsort(sc->freeing.at, sc->freeing.n, sizeof(*r), by_range);
+	for (size_t i = 0; i < sc->freeing.n;) {
+		uint64_t start = r[i].start, end = start;
+		for (; i < sc->freeing.n && r[i].start == end; i++)
+			end += r[i].len;
+		if (rangeset_add(sc->st->free, start, end - start, err) ||
+		    add_range(&sc->freed, start, end - start, err))
+			return -1;
+	}
+	sc->freeing.n = 0;
+	return 0;
+}
+
 int schedule_close(struct schedule *sc, struct error *err)
 {
 	if (!sc->n_file)
@@ -79,13 +103,8 @@ int schedule_close(struct schedule *sc, struct error *err)
 	}
 	sc->n_file = 0;
 	sc->plan->batch[sc->plan->n_batch - 1].journal_blocks = journal_count_blocks(&sc->journal);
-	for (size_t i = 0; i < sc->freeing.n; i++) {
-		const struct range *r = &sc->freeing.at[i];
-		if (rangeset_add(sc->st->free, r->start, r->len, err) ||
-		    add_range(&sc->freed, r->start, r->len, err))
-			return -1;
-	}
-	sc->freeing.n = 0;
+	if (free_old(sc, err))
+		return -1;
 	sc->copy_blocks = 0;
 	journal_count_clear(&sc->journal);
 	return 0;

@@ -100,6 +100,20 @@ int targets_moves(const struct targets *t, const struct filemap *map, struct mov
 	return 0;
 }
 
+static int by_weight(const void *a, const void *b)
+{
+	const struct weighted *x = a, *y = b;
+	if (x->weight != y->weight)
+		return x->weight < y->weight ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+void weighted_sort(struct weighted *at, size_t n)
+{
+	if (n > 1)
+		qsort(at, n, sizeof(*at), by_weight);
+}
+
 uint64_t room_from(const struct rangeset *avail, uint64_t block)
 {
 	struct range r;

@@ -116,44 +116,85 @@ static int not_free(struct check *c, const struct used *u)
 	return verify_wrong(c, u->ino, "%s %" PRIu64 " is not free", what, u->start);
 }
 
-/* All that is written to is free when the batch starts, and used once; all that is freed is not. */
-static int check_space(struct check *c)
+/* Looks up ascending blocks in a set: asks it only where the last answer doesn't do. */
+struct cursor {
+	const struct rangeset *rs;
+	struct range r;
+	bool end;
+};
+
+/* The first range that ends behind `from`, or NULL. */
+static const struct range *seek(struct cursor *c, uint64_t from)
 {
+	if (!c->end && c->r.start + c->r.len <= from)
+		c->end = !c->rs || !rangeset_next(c->rs, from, &c->r);
+	return c->end ? NULL : &c->r;
+}
+
+static bool overlaps(struct cursor *c, uint64_t start, uint64_t len)
+{
+	const struct range *r = seek(c, start);
+	return r && r->start < start + len;
+}
+
+static bool holds(struct cursor *c, uint64_t start, uint64_t len)
+{
+	const struct range *r = seek(c, start);
+	return r && r->start <= start && start + len <= r->start + r->len;
+}
+
+/* All that is written to is free when the batch starts, and used once. */
+static int check_used(struct check *c)
+{
+	struct cursor avoid = { .rs = c->snap->avoid }, space = { .rs = c->free };
 	if (c->n_used > 1)
 		qsort(c->used, c->n_used, sizeof(*c->used), by_start);
-	if (c->n_freed > 1)
-		qsort(c->freed, c->n_freed, sizeof(*c->freed), freed_by_start);
 	for (size_t i = 0; i < c->n_used; i++) {
 		const struct used *u = &c->used[i];
 		if (i && u->start < u[-1].start + u[-1].len)
 			return verify_wrong(c, u->ino, "%s %" PRIu64 " is used twice",
 					    name_of(u->use), u->start);
-		if (c->snap->avoid && rangeset_overlaps(c->snap->avoid, u->start, u->len))
+		if (overlaps(&avoid, u->start, u->len))
 			return verify_wrong(c, u->ino, "%s %" PRIu64 " is to be avoided",
 					    name_of(u->use), u->start);
-		if (!rangeset_contains(c->free, u->start, u->len))
+		if (!holds(&space, u->start, u->len))
 			return not_free(c, u);
 	}
+	return 0;
+}
+
+/* All that is freed is in use when the batch starts, and freed once. */
+static int check_freed(struct check *c)
+{
+	struct cursor fixed = { .rs = c->snap->fixed }, space = { .rs = c->free };
+	if (c->n_freed > 1)
+		qsort(c->freed, c->n_freed, sizeof(*c->freed), freed_by_start);
 	for (size_t i = 0; i < c->n_freed; i++) {
 		const struct range *f = &c->freed[i];
 		if (i && f->start < f[-1].start + f[-1].len)
 			return verify_wrong(c, 0, "block %" PRIu64 " is freed twice", f->start);
-		if (rangeset_overlaps(c->free, f->start, f->len) ||
-		    rangeset_overlaps(c->snap->fixed, f->start, f->len))
+		if (overlaps(&space, f->start, f->len) || overlaps(&fixed, f->start, f->len))
 			return verify_wrong(c, 0, "block %" PRIu64 " is freed, but no file's",
 					    f->start);
 	}
 	return 0;
 }
 
+/* The free blocks after the batch; what adjoins is taken or given at once. */
 static int update_free(struct check *c)
 {
-	for (size_t i = 0; i < c->n_used; i++) {
-		if (rangeset_remove(c->free, c->used[i].start, c->used[i].len, c->err))
+	for (size_t i = 0; i < c->n_used;) {
+		uint64_t start = c->used[i].start, end = start;
+		for (; i < c->n_used && c->used[i].start == end; i++)
+			end += c->used[i].len;
+		if (rangeset_remove(c->free, start, end - start, c->err))
 			return -1;
 	}
-	for (size_t i = 0; i < c->n_freed; i++) {
-		if (rangeset_add(c->free, c->freed[i].start, c->freed[i].len, c->err))
+	for (size_t i = 0; i < c->n_freed;) {
+		uint64_t start = c->freed[i].start, end = start;
+		for (; i < c->n_freed && c->freed[i].start == end; i++)
+			end += c->freed[i].len;
+		if (rangeset_add(c->free, start, end - start, c->err))
 			return -1;
 	}
 	return 0;
@@ -183,7 +224,7 @@ static int check_batch(struct check *c, const struct plan_batch *b)
 		if (!im || verify_file(c, f, im) || meta_file(c, f))
 			return -1;
 	}
-	if (check_space(c) || check_limits(c, b))
+	if (check_used(c) || check_freed(c) || check_limits(c, b))
 		return -1;
 	return update_free(c);
 }
