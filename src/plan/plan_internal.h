@@ -5,7 +5,7 @@
  *   planner.c    which file next, in rounds until nothing improves
  *   placement.c  policy: where a file should end up, given its mapping and the free blocks
  *   partial.c    the part of the policy for files that can't become contiguous at once
- *   targets.c    runs of a file, and lists of targets: claims, moves
+ *   targets.c    runs of a file; lists of targets: claims, moves
  *   schedule.c   the same for every policy: targets -> batches that obey the limits
  *   journal_count.c  metadata blocks that a batch journals
  *   map64.c      hash table

@@ -200,17 +200,12 @@ static int update_free(struct check *c)
 	return 0;
 }
 
-static bool inside(uint64_t first, uint64_t n, size_t all)
-{
-	return first <= all && n <= all - first;
-}
-
 static int check_batch(struct check *c, const struct plan_batch *b)
 {
 	const struct plan *p = c->plan;
 	c->n_used = c->n_freed = c->n_key = 0;
 	c->copied = c->copies = 0;
-	if (!b->n_file || !inside(b->first_file, b->n_file, p->n_file))
+	if (!b->n_file || !verify_inside(b->first_file, b->n_file, p->n_file))
 		return verify_wrong(c, 0, "it has no files");
 	for (uint64_t i = 0; i < b->n_file; i++) {
 		const struct plan_file *f = &p->file[b->first_file + i];

@@ -53,6 +53,11 @@ int verify_wrong(struct check *c, uint32_t ino, const char *fmt, ...)
 int verify_more(struct check *c, void *array, size_t n, size_t *cap, size_t size);
 void verify_sort(uint64_t *at, size_t n);
 
+static inline bool verify_inside(uint64_t first, uint64_t n, size_t all)
+{
+	return first <= all && n <= all - first;
+}
+
 /* The file as the plan has made it so far; NULL: no memory. */
 struct image *verify_image(struct check *c, size_t file);
 void verify_image_free(struct image *im); /* NULL is fine */

@@ -218,50 +218,80 @@ static int check_moves(struct check *c, const struct plan_file *f, struct image 
 	return 0;
 }
 
-/* Tree blocks: what the file gives up and rewrites is its own; what it has then suffices. */
-static int check_nodes(struct check *c, const struct plan_file *f, struct image *im)
+/* Tree blocks that the file gives up or rewrites are its own, each named once. */
+static int check_own_nodes(struct check *c, const struct plan_file *f, const struct image *im)
 {
 	const uint64_t *node = c->plan->node;
-	size_t n = 0, had = im->n_node;
-	uint64_t least = filemap_min_nodes(least_records(im), c->snap->geo.block_size);
-	uint64_t *gone = malloc((f->n_freed + f->n_kept + 1) * sizeof(*gone)), *left;
-	left = malloc((had + f->n_taken + 1) * sizeof(*left));
+	size_t n = f->n_freed + f->n_kept;
+	uint64_t *own = malloc((n + 1) * sizeof(*own));
+	int rc = 0;
+	if (!own)
+		return error_nomem(c->err, "verifying the plan");
+	for (size_t i = 0; i < f->n_freed; i++)
+		own[i] = node[f->first_freed + i];
+	for (size_t i = 0; i < f->n_kept; i++)
+		own[f->n_freed + i] = node[f->first_kept + i];
+	verify_sort(own, n);
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (!among(im->node, im->n_node, own[i]) || (i && own[i] == own[i - 1]))
+			rc = verify_wrong(c, f->ino,
+					  "block %" PRIu64
+					  " is not a tree block of it, or named twice",
+					  own[i]);
+	}
+	free(own);
+	return rc;
+}
+
+/* The tree blocks that the file has afterwards, sorted; NULL: no memory. */
+static uint64_t *next_nodes(struct check *c, const struct plan_file *f, const struct image *im,
+			    size_t *n)
+{
+	const uint64_t *node = c->plan->node;
+	uint64_t *gone = malloc((f->n_freed + 1) * sizeof(*gone));
+	uint64_t *left = malloc((im->n_node + f->n_taken + 1) * sizeof(*left));
+	*n = 0;
 	if (!gone || !left) {
 		error_nomem(c->err, "verifying the plan");
-		goto bad;
+		free(left);
+		left = NULL;
+		goto out;
 	}
-	for (size_t i = 0; i < f->n_freed; i++) {
-		gone[n++] = node[f->first_freed + i];
-		if (release(c, gone[n - 1], 1))
-			goto bad;
-	}
-	for (size_t i = 0; i < f->n_kept; i++)
-		gone[n++] = node[f->first_kept + i];
-	verify_sort(gone, n);
-	for (size_t i = 0; i < n; i++) {
-		if (!among(im->node, im->n_node, gone[i]) || (i && gone[i] == gone[i - 1])) {
-			verify_wrong(c, f->ino,
-				     "block %" PRIu64 " is not a tree block of it, or named twice",
-				     gone[i]);
-			goto bad;
-		}
-	}
-	if (f->n_freed) /* what is left are those not given up */
-		memcpy(gone, node + f->first_freed, f->n_freed * sizeof(*gone));
+	for (size_t i = 0; i < f->n_freed; i++)
+		gone[i] = node[f->first_freed + i];
 	verify_sort(gone, f->n_freed);
-	n = 0;
-	for (size_t i = 0; i < had; i++) {
+	for (size_t i = 0; i < im->n_node; i++) {
 		if (!among(gone, f->n_freed, im->node[i]))
-			left[n++] = im->node[i];
+			left[(*n)++] = im->node[i];
+	}
+	for (size_t i = 0; i < f->n_taken; i++)
+		left[(*n)++] = node[f->first_taken + i];
+	verify_sort(left, *n);
+out:
+	free(gone);
+	return left;
+}
+
+/* Tree blocks: what the file has of them afterwards suffices. */
+static int check_nodes(struct check *c, const struct plan_file *f, struct image *im)
+{
+	uint64_t least = filemap_min_nodes(least_records(im), c->snap->geo.block_size);
+	uint64_t *left;
+	size_t n;
+	if (check_own_nodes(c, f, im))
+		return -1;
+	for (size_t i = 0; i < f->n_freed; i++) {
+		if (release(c, c->plan->node[f->first_freed + i], 1))
+			return -1;
 	}
 	for (size_t i = 0; i < f->n_taken; i++) {
-		left[n++] = node[f->first_taken + i];
-		if (use(c, f->ino, left[n - 1], 1, USE_NODE))
-			goto bad;
+		if (use(c, f->ino, c->plan->node[f->first_taken + i], 1, USE_NODE))
+			return -1;
 	}
-	free(gone);
+	left = next_nodes(c, f, im, &n);
+	if (!left)
+		return -1;
 	free(im->node);
-	verify_sort(left, n);
 	im->node = left;
 	im->n_node = n;
 	if (n < least)
@@ -274,24 +304,15 @@ static int check_nodes(struct check *c, const struct plan_file *f, struct image 
 	if (n && !f->n_kept && !f->n_taken)
 		return verify_wrong(c, f->ino, "none of its tree blocks is rewritten");
 	return 0;
-bad:
-	free(gone);
-	free(left);
-	return -1;
-}
-
-static bool inside(uint64_t first, uint64_t n, size_t all)
-{
-	return first <= all && n <= all - first;
 }
 
 int verify_file(struct check *c, const struct plan_file *f, struct image *im)
 {
 	const struct plan *p = c->plan;
-	if (!f->n_move || !inside(f->first_move, f->n_move, p->n_move) ||
-	    !inside(f->first_freed, f->n_freed, p->n_node) ||
-	    !inside(f->first_taken, f->n_taken, p->n_node) ||
-	    !inside(f->first_kept, f->n_kept, p->n_node))
+	if (!f->n_move || !verify_inside(f->first_move, f->n_move, p->n_move) ||
+	    !verify_inside(f->first_freed, f->n_freed, p->n_node) ||
+	    !verify_inside(f->first_taken, f->n_taken, p->n_node) ||
+	    !verify_inside(f->first_kept, f->n_kept, p->n_node))
 		return verify_wrong(c, f->ino, "it has no moves");
 	return check_moves(c, f, im) ? -1 : check_nodes(c, f, im);
 }
