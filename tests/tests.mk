@@ -27,3 +27,21 @@ $(FAULT): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fault/*.c)) $(UNWRAPPED) 
 	$(Q)$(CC) $(ALL_LDFLAGS) $(MALLOC_WRAP) -o $@ $(filter %.o,$^) $(BUILD)/support.a $(LIBS)
 
 -include $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/crash/*.c tests/fault/*.c fixtures/*.c))
+
+.PHONY: build-unit check check-unit check-crash check-fault check-e2e check-san crash-night
+build-unit: $(UNIT)
+check: deps ## install what is missing, build, run every test (20 minutes on 2 processors)
+	+$(Q)JOBS=$(JOBS) scripts/check
+check-unit: ## unit tests
+	+$(Q)JOBS=$(JOBS) scripts/check unit
+check-crash: ## power cuts: 20,000 states, and mutants that must be found (STATES=N)
+	+$(Q)JOBS=$(JOBS) scripts/check crash
+check-fault: ## every nth operation and allocation fails; SIGKILL at 200 moments (KILLS=N)
+	+$(Q)JOBS=$(JOBS) scripts/check fault
+check-e2e: ## whole images, end to end (CASES=DIR: with the images there)
+	+$(Q)JOBS=$(JOBS) scripts/check e2e
+check-san: ## unit and end-to-end tests with sanitizers
+	+$(Q)JOBS=$(JOBS) scripts/check san
+crash-night: ## power cuts: a million states (SEED=N)
+	+$(Q)$(MAKE) --no-print-directory all build/crash
+	$(Q)build/crash --jobs $(JOBS) --states 1000000 --seed $(or $(SEED),$(shell date +%s))

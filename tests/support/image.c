@@ -309,30 +309,70 @@ uint32_t image_put(struct image *im, uint32_t dir, const char *name, const struc
 	return ino;
 }
 
-void image_shatter(struct image *im, uint32_t ino, const struct place *p)
+/* The file's blocks in logical order; NULL if there are holes or unwritten ones. */
+static uint8_t *read_blocks(struct image *im, uint32_t ino, uint32_t n)
 {
-	uint32_t bs = im->fs->blocksize, n;
+	uint32_t bs = im->fs->blocksize;
+	uint8_t *data = need(malloc((size_t)n * bs));
+
+	for (uint32_t i = 0; i < n; i++) {
+		blk64_t pblk = 0;
+		int flags = 0;
+
+		must(ext2fs_bmap2(im->fs, ino, NULL, NULL, 0, i, &flags, &pblk), "bmap");
+		if (!pblk || flags & BMAP_RET_UNINIT) {
+			free(data);
+			return NULL;
+		}
+		must(io_channel_read_blk64(im->fs->io, pblk, 1, data + (size_t)i * bs), "read");
+	}
+	return data;
+}
+
+bool image_shatter(struct image *im, uint32_t ino, const struct place *p)
+{
 	struct ext2_inode in;
 	struct piece *list;
 	uint8_t *data;
 	size_t n_list;
+	uint32_t n;
 
 	must(ext2fs_read_inode(im->fs, ino, &in), "inode");
-	n = (uint32_t)((EXT2_I_SIZE(&in) + bs - 1) / bs);
-	data = need(malloc((size_t)n * bs));
-	for (uint32_t i = 0; i < n; i++) {
-		blk64_t pblk = 0;
-
-		must(ext2fs_bmap2(im->fs, ino, NULL, NULL, 0, i, NULL, &pblk), "bmap");
-		if (!pblk)
-			image_die("inode %u has holes: cannot be shattered", ino);
-		must(io_channel_read_blk64(im->fs->io, pblk, 1, data + (size_t)i * bs), "read");
-	}
+	n = (uint32_t)((EXT2_I_SIZE(&in) + im->fs->blocksize - 1) / im->fs->blocksize);
+	data = read_blocks(im, ino, n);
+	if (!data)
+		return false;
 	must(ext2fs_punch(im->fs, ino, NULL, NULL, 0, ~0ULL), "punch");
 	n_list = image_pick(im, p, n, &list);
 	image_map(im, ino, list, n_list, data, EXT2_I_SIZE(&in));
 	free(list);
 	free(data);
+	return true;
+}
+
+size_t image_shatter_all(struct image *im)
+{
+	size_t done = 0;
+
+	for (uint32_t ino = EXT2_FIRST_INO(im->fs->super); ino <= im->fs->super->s_inodes_count;
+	     ino++) {
+		struct place p = { .order = PLACE_SHUFFLED,
+				   .len = 1 + ino % 5,
+				   .step = 7 + ino % 5 };
+		struct ext2_inode in;
+		uint64_t n;
+
+		if (!ext2fs_test_inode_bitmap2(im->fs->inode_map, ino))
+			continue;
+		must(ext2fs_read_inode(im->fs, ino, &in), "inode");
+		n = EXT2_I_SIZE(&in) / im->fs->blocksize;
+		if (!(in.i_flags & EXT4_EXTENTS_FL) || n < 2)
+			continue;
+		if (n > 400) /* shuffling looks at all of free space */
+			p.order = PLACE_FORWARD;
+		done += image_shatter(im, ino, &p);
+	}
+	return done;
 }
 
 void image_hog(struct image *im, const char *name, uint64_t keep)

@@ -63,8 +63,11 @@ void image_map(struct image *im, uint32_t ino, const struct piece *piece, size_t
 /* The two above in one. */
 uint32_t image_put(struct image *im, uint32_t dir, const char *name, const struct place *p,
 		   uint32_t n);
-/* Moves an existing file's or directory's blocks to where `p` says. */
-void image_shatter(struct image *im, uint32_t ino, const struct place *p);
+/* Moves an existing file's or directory's blocks to where `p` says; false: it has holes, nothing
+ * done. */
+bool image_shatter(struct image *im, uint32_t ino, const struct place *p);
+/* Does so with every file and directory of two blocks or more; returns how many. */
+size_t image_shatter_all(struct image *im);
 /* A file over all free blocks but about `keep`, shattered free space left as it is. */
 void image_hog(struct image *im, const char *name, uint64_t keep);
 uint64_t image_file_block(struct image *im, uint32_t ino, uint32_t lblk); /* 0: a hole */

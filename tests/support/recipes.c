@@ -433,45 +433,6 @@ static void make_clean(const char *path)
 	finish(im, path);
 }
 
-/* Some users' directories with fragmented files: an hour in the life of a mail server, in small. */
-static void mail(const char *path, uint64_t size, uint32_t files, uint32_t mailbox)
-{
-	static const struct place shapes[] = {
-		{ .len = 1, .step = 2 },
-		{ .order = PLACE_BACKWARD, .len = 2, .step = 3 },
-		{ .order = PLACE_SHUFFLED, .len = 4, .step = 7 },
-		{ .order = PLACE_SHUFFLED, .len = 1, .step = 3 },
-		{ .len = 8, .step = 8 },
-	};
-	uint32_t dirs[6];
-	struct image *im;
-	char name[32];
-
-	image_mke2fs(path, size, "", "-b 4096 -N 1024 -J size=4");
-	im = image_open(path);
-	for (uint32_t i = 0; i < 6; i++) {
-		snprintf(name, sizeof(name), "user%u", i);
-		dirs[i] = image_dir(im, IMAGE_ROOT, name);
-	}
-	for (uint32_t i = 0; i < files; i++) {
-		snprintf(name, sizeof(name), "message-%04u", i);
-		image_put(im, dirs[i % 6], name, &shapes[i % 5], 3 + i * 7 % 40);
-	}
-	image_put(im, dirs[0], "mailbox", &shapes[3], mailbox);
-	image_shatter(im, dirs[1], &shapes[1]);
-	finish(im, path);
-}
-
-static void make_churn(const char *path)
-{
-	mail(path, 24 * MIB, 60, 600);
-}
-
-static void make_demo(const char *path)
-{
-	mail(path, 64 * MIB, 300, 1500);
-}
-
 const struct recipe recipes[] = {
 	{ "base4k", "4 KiB blocks, today's features", make_base4k },
 	{ "base1k", "1 KiB blocks", make_base1k },
@@ -494,8 +455,8 @@ const struct recipe recipes[] = {
 	{ "blockmapped", "block-mapped files beside extents", make_block_mapped },
 	{ "full", "a few free blocks", make_full },
 	{ "clean", "nothing to do", make_clean },
-	{ "churn", "like demo, smaller", make_churn },
-	{ "demo", "what make demo shows", make_demo },
+	{ "churn", "like demo, smaller", recipe_churn },
+	{ "demo", "what make demo shows", recipe_demo },
 	{ NULL, NULL, NULL },
 };
 

@@ -13,6 +13,10 @@ struct recipe {
 
 extern const struct recipe recipes[]; /* ends with name NULL */
 
+/* In recipes_mail.c; listed in `recipes` like the others. */
+void recipe_churn(const char *path);
+void recipe_demo(const char *path);
+
 /* Makes the image; ends the program where there is no such recipe. */
 void recipe_make(const char *name, const char *path);
 

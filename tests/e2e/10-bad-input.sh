@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Bad input: one line, the right exit code, the image unchanged byte for byte.
+. "$(dirname "$0")/lib.sh"
+cd "$T" || exit 1
+
+lines=2 # what is wrong, and where help is
+refused "no argument" 16 . ""
+refused "unknown option" 16 . "" --no-such-option x
+lines=1
+refused "missing path" 16 'no-such.img' "" no-such.img
+mkdir dir
+refused "directory" 16 'directory' "" dir
+: >empty.img
+refused "empty file" 16 . empty.img empty.img
+truncate -s 4M zeros.img
+refused "zeros" 16 . zeros.img zeros.img
+printf 'short' >short.img
+refused "five bytes" 16 . short.img short.img
+mkfifo fifo
+refused "fifo" 16 . "" fifo
+
+if command -v mkfs.xfs >/dev/null; then
+	truncate -s 320M xfs.img && mkfs.xfs -q -f xfs.img
+	refused "XFS" 16 '[Xx][Ff][Ss]' xfs.img xfs.img
+	rm xfs.img
+else
+	skip "XFS: no mkfs.xfs"
+fi
+if command -v qemu-img >/dev/null; then
+	image base1k raw.img
+	qemu-img convert -q -O qcow2 raw.img disk.qcow2
+else
+	printf 'QFI\373\0\0\0\3' >disk.qcow2 && truncate -s 192K disk.qcow2
+fi
+refused "qcow2" 16 'qcow2' disk.qcow2 disk.qcow2
+truncate -s 2M luks.img && printf 'LUKS\272\276\0\2' | dd of=luks.img conv=notrunc status=none
+refused "LUKS" 16 'LUKS' luks.img luks.img
+truncate -s 2M swap.img && mkswap swap.img >/dev/null 2>&1
+refused "swap" 16 'swap' swap.img swap.img
+
+image base1k whole.img
+python3 - whole.img disk.img <<'P'
+import struct, sys
+data = open(sys.argv[1], 'rb').read()
+mbr = bytearray(512)
+def part(i, start, n): struct.pack_into('<B3sB3sII', mbr, 446 + 16 * i, 0, b'\0\0\0', 0x83, b'\0\0\0', start, n)
+n = len(data) // 512
+part(0, 2048, n)
+part(1, 2048 + n, n)
+mbr[510:] = b'\x55\xaa'
+with open(sys.argv[2], 'wb') as f:
+    f.write(mbr + b'\0' * (2048 * 512 - 512) + data + data)
+P
+refused "whole-disk image" 16 '[Pp]artition' disk.img disk.img
+refused "partition that is not there" 16 . disk.img --partition 7 disk.img
+
+image base1k trunc.img && truncate -s 4M trunc.img
+refused "truncated image" '(4|16)' . trunc.img trunc.img
+
+image base1k dirty.img
+printf 'jo\njw -b 70 /dev/zero\njc\n' | dbg dirty.img
+refused "log not empty" 4 'e2fsck' dirty.img dirty.img
+image base1k state.img && printf 'ssv state 0\n' | dbg state.img
+refused "not cleanly unmounted" 4 'e2fsck' state.img state.img
+image base1k err.img && printf 'ssv state 3\nssv error_count 2\n' | dbg err.img
+refused "error state" 4 'e2fsck' err.img err.img
+image base1k orphan.img && printf 'ssv last_orphan 14\n' | dbg orphan.img
+refused "orphans" 4 'e2fsck' orphan.img orphan.img
+
+image shrink tree.img
+python3 - tree.img <<'P'
+import subprocess, sys
+out = subprocess.run(['debugfs', '-R', 'ex deep', sys.argv[1]], capture_output=True, text=True).stdout
+# a leaf block: the line of level 1 of 2 ends with "physical blocks"
+leaf = [l.split() for l in out.splitlines() if l.strip().startswith('1/ 2')][0]
+block = int(leaf[leaf.index('-') + 2])
+with open(sys.argv[1], 'r+b') as f:
+    f.seek(block * 1024 + 40)
+    f.write(b'\xff' * 8)
+P
+refused "corrupt extent tree" 4 'e2fsck' tree.img tree.img
+image base1k claim.img
+b=$(debugfs -R 'bmap second 3' claim.img 2>/dev/null)
+printf 'freeb %s 1\n' "$b" | dbg claim.img
+refused "a used block is free in the bitmap" 4 'e2fsck' claim.img claim.img
+image base1k leak.img && printf 'setb 5000 1\n' | dbg leak.img
+refused "a block is used by nothing" 4 'e2fsck' leak.img leak.img
+image base1k twice.img
+b=$(debugfs -R 'bmap second 3' twice.img 2>/dev/null)
+printf 'set_inode_field /contiguous block[6] 0\nfreei <200>\n' | dbg twice.img
+if printf 'sif dir/random block[3] 0x1\n' | dbg twice.img; then :; fi
+refused "an inode with a wrong root" 4 'e2fsck' twice.img twice.img
+
+mk() { truncate -s "${size:-8M}" "$1" && mke2fs -q -F -t ext4 -b 1024 "${@:2}" "$1" 2>/dev/null; }
+mk nojournal.img -O ^has_journal
+refused "no journal" 16 'journal' nojournal.img nojournal.img
+mk bigalloc.img -O bigalloc -C 4096 -J size=1
+refused "bigalloc" 16 'bigalloc' bigalloc.img bigalloc.img
+mk quota.img -O quota -J size=1
+refused "quota" '(16|4)' . quota.img quota.img
+mk mmp.img -O mmp -J size=1
+refused "multi-mount protection" 16 '(mmp|[Mm]ulti)' mmp.img mmp.img
+mk shared.img -O ^has_journal && printf 'feature shared_blocks\n' | dbg shared.img
+refused "shared_blocks" 16 'shared_blocks|journal' shared.img shared.img
+mk jdev.img -O journal_dev 2>/dev/null || mke2fs -q -F -O journal_dev -b 1024 jdev.img
+refused "a journal device" 16 'journal' jdev.img jdev.img
+truncate -s 8M ext2.img && mke2fs -q -F -t ext2 ext2.img
+refused "ext2" 16 'journal' ext2.img ext2.img
+
+# in use
+image base1k busy.img
+flock -x busy.img sleep 30 >/dev/null 2>&1 &
+children+=($!)
+sleep 0.3
+refused "locked by another process" 8 . busy.img busy.img
+image base1k qemu.img
+python3 - qemu.img <<'P' >/dev/null 2>&1 &
+import fcntl, struct, sys, time
+f = open(sys.argv[1], 'r+b')
+for off in (100, 101, 103, 201, 203):
+    fcntl.fcntl(f, 37, struct.pack('hhqqi4x', 0, 0, off, 1, 0))  # F_OFD_SETLK, F_RDLCK
+time.sleep(30)
+P
+children+=($!)
+sleep 0.5
+refused "in use by qemu" 8 . qemu.img qemu.img
+if can_mount; then
+	image base1k mounted.img
+	mkdir mnt && attach mounted.img && mount "$loop" mnt && mounts+=("$T/mnt") && sync
+	refused "mounted, by its device" 8 . "" "$loop"
+	refused "mounted, by its image" 8 . mounted.img mounted.img
+	umount mnt
+	refused "image attached to a loop device" 8 'loop' mounted.img mounted.img
+	detach "$loop"
+else
+	skip "mounted image: no loop mounts here"
+	skip "mounted device: no loop mounts here"
+	skip "attached image: no loop mounts here"
+fi
+image base1k ro.img && chmod 444 ro.img
+if root; then
+	skip "image without write permission: root may write"
+else
+	refused "image without write permission" 8 . ro.img ro.img
+fi

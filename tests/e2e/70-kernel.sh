@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Judged by the kernel: real files, aged, moved on a loop device as root and on an image; the tree
+# that a mount shows is equal: paths, data, holes, xattrs, modes, owners, times.
+. "$(dirname "$0")/lib.sh"
+cd "$T" || exit 1
+if ! can_mount; then
+	skip "kernel's view: no loop mounts here"
+	exit 0
+fi
+mkdir m
+
+tree() { # FILE: all that a mount shows, as text
+	mount -o loop,ro,noload "$1" m || return 1
+	(
+		cd m || exit 1
+		find . -printf '%p %y %m %U:%G %s %n %T@ %C@ %l\n' | sort
+		find . -type f -print0 | sort -z | xargs -0 -r sha256sum
+		find . -print0 | sort -z | xargs -0 -r getfattr -h -d -m - 2>/dev/null
+		find . -type f -print0 | sort -z | xargs -0 -r python3 -c '
+import os, sys
+for p in sys.argv[1:]:
+    f = os.open(p, os.O_RDONLY); end = os.fstat(f).st_size; at = 0; holes = []
+    while at < end:
+        try: d = os.lseek(f, at, os.SEEK_DATA)
+        except OSError: break
+        at = os.lseek(f, d, os.SEEK_HOLE); holes.append((d, at))
+    os.close(f); print(p, holes)'
+	)
+	umount m
+}
+
+extents() { # FILE: extents of all files and directories, as filefrag counts them
+	mount -o loop,ro,noload "$1" m || return 1
+	find m -type f -size +0 -print0 | xargs -0 -r filefrag 2>/dev/null |
+		sed -n 's/.*: \([0-9]*\) extents\{0,1\} found/\1/p' | awk '{ n += $1 } END { print n + 0 }'
+	umount m
+}
+
+# aged by the kernel: written, removed, rewritten, with everything a file can have
+make_aged() { # FILE MKE2FS-ARGUMENTS
+	truncate -s 96M "$1" && mke2fs -q -F -t ext4 "${@:2}" "$1" || return 1
+	mount -o loop "$1" m || return 1
+	(
+		cd m || exit 1
+		mkdir a b c "$(printf 'name with\nnewline')"
+		for i in $(seq 300); do
+			d=$(printf 'abc' | cut -c$((i % 3 + 1)))
+			head -c $((i * 997 % 40000 + 500)) /dev/urandom >"$d/f$i"
+		done
+		sync -f .
+		for i in $(seq 1 2 300); do rm -f ./*/f$i; done
+		sync -f .
+		for i in $(seq 25); do # grow in turns
+			for k in 1 2 3 4 5 6; do
+				head -c 30000 /dev/urandom >>b/grow$k
+				sync b/grow$k
+			done
+		done
+		for k in 1 2 3; do
+			dd if=/dev/urandom of=c/sparse$k bs=4k count=1 seek=$((k * 50)) conv=notrunc status=none
+			dd if=/dev/urandom of=c/sparse$k bs=4k count=3 seek=$((k * 9)) conv=notrunc status=none
+			fallocate -n -o 400000 -l 60000 c/sparse$k
+			setfattr -n user.k -v "$k" c/sparse$k
+		done
+		for i in $(seq 600); do : >"c/an-entry-with-a-rather-long-name-$i"; done
+		for i in $(seq 1 3 600); do rm "c/an-entry-with-a-rather-long-name-$i"; done
+		ln c/sparse1 a/hard && ln -s ../c/sparse2 a/soft
+		ln -s "$(head -c 200 /dev/zero | tr '\0' s)" a/slow
+		chattr +i c/sparse3
+		touch -d 2001-02-03 a/hard
+		mknod a/null c 1 3
+	)
+	umount m
+	e2fsck -fn "$1" >/dev/null 2>&1
+}
+
+judge() { # NAME IMAGE: run on a loop device, compare
+	local name=$1 img=$2
+	tree "$img" >before.txt && e0=$(extents "$img")
+	attach "$img" ${sectors:-}
+	"$BIN" --json=r.json -q "$loop" >out 2>&1
+	is "$name: exit code" equal $? 0
+	sync "$loop"
+	detach "$loop"
+	is "$name: e2fsck" clean "$img"
+	tree "$img" >after.txt && e1=$(extents "$img")
+	is "$name: the tree is equal" cmp before.txt after.txt
+	is "$name: fewer extents ($e0 -> $e1)" test "$e1" -lt "$e0"
+	is "$name: no fragmented file is left" equal "$(jq .after.fragmented_files r.json)" 0
+	# and the kernel goes on with it
+	mount -o loop "$img" m && cp -r m/a m/copy && rm -rf m/b && umount m
+	is "$name: clean after the kernel wrote to it" clean "$img"
+}
+
+make_aged one.img -b 1024 && judge "1 KiB blocks" one.img
+make_aged four.img -b 4096 -O metadata_csum,64bit
+cp four.img e4.img
+sectors="-b 4096" judge "4 KiB blocks, 4 KiB sectors" four.img
+make_aged old.img -b 2048 -O ^metadata_csum,^64bit -I 128 && judge "2 KiB blocks, no checksums" old.img
+make_aged inl.img -b 4096 -O inline_data,ea_inode,metadata_csum_seed && judge "inline data, EA inodes" inl.img
+
+# fewer extents than e4defrag leaves on the same image
+mount -o loop e4.img m && e4defrag m >/dev/null 2>&1
+umount m
+is "fewer extents than e4defrag leaves" test "$(extents four.img)" -le "$(extents e4.img)"
+rm -f ./*.img
+
+# real files
+src=
+for d in /usr/share/perl /usr/share/doc /usr/include; do
+	[ -d $d ] && [ "$(du -sm $d | cut -f1)" -lt 60 ] && src=$d && break
+done
+if [ -n "$src" ]; then
+	truncate -s 128M real.img && mke2fs -q -F -t ext4 -b 4096 -d "$src" real.img
+	"$MKIMAGE" shatter real.img >/dev/null
+	tree real.img >before.txt
+	done_well "files of $src" real.img real.img
+	tree real.img >after.txt
+	is "files of $src: the tree is equal" cmp before.txt after.txt
+fi
