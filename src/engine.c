@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* engine: the pipeline. See engine.h; the order of things is in engine_run() and run_batches(). */
+/*
+ * engine: the pipeline. See engine.h; the order of things is in engine_run(), and for the batches
+ * in run_batches() (batches.c).
+ */
 #include "scaledefrag/engine.h"
 #include "engine_run.h"
-#include "scaledefrag/move.h"
 #include "scaledefrag/scan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -25,29 +27,30 @@ void run_phase(struct run *run, enum report_phase phase)
 	run->phase_start = t;
 }
 
-static void tell(struct run *run, uint64_t done, uint64_t total)
+static void tell(struct run *run, enum report_phase phase, uint64_t done, uint64_t total)
 {
 	if (run->o->progress)
-		run->o->progress(run->o->observer_ctx, run->phase, done, total,
-				 run->r->bytes_moved);
+		run->o->progress(run->o->observer_ctx, phase, done, total, run->bytes_so_far);
+}
+
+void run_tell(struct run *run, uint64_t done, uint64_t total)
+{
+	pthread_mutex_lock(&run->telling);
+	tell(run, run->phase, done, total);
+	pthread_mutex_unlock(&run->telling);
+}
+
+void run_tell_bytes(struct run *run, enum report_phase phase, uint64_t copied)
+{
+	pthread_mutex_lock(&run->telling);
+	run->bytes_so_far += copied;
+	tell(run, phase, run->bytes_so_far, run->bytes_to_move);
+	pthread_mutex_unlock(&run->telling);
 }
 
 static void scan_progress(void *ctx, uint64_t done, uint64_t total)
 {
-	tell(ctx, done, total);
-}
-
-static void move_progress(void *ctx, uint64_t bytes)
-{
-	struct run *run = ctx;
-
-	run->bytes_so_far += bytes;
-	tell(run, run->bytes_so_far, run->bytes_to_move);
-}
-
-static bool stop_wanted(const struct run *run)
-{
-	return run->o->stop && *run->o->stop;
+	run_tell(ctx, done, total);
 }
 
 static int open_all(struct run *run, struct error *err)
@@ -94,7 +97,7 @@ static int make_plan(struct run *run, struct error *err)
 	if (!run->rounds++)
 		figures_before(run);
 	run_phase(run, PHASE_PLAN);
-	tell(run, 0, 1);
+	run_tell(run, 0, 1);
 	if (run->o->given_plan)
 		run->p = run->o->given_plan;
 	else if (planner_make(run->s, &run->o->plan, &run->made, err))
@@ -102,89 +105,9 @@ static int make_plan(struct run *run, struct error *err)
 	else
 		run->p = run->made;
 	run_phase(run, PHASE_VERIFY);
-	tell(run, 0, 1);
+	run_tell(run, 0, 1);
 	if (!run->o->skip_verify && planner_verify(run->s, run->p, err))
 		return -1;
-	return 0;
-}
-
-/* One batch: guard -> (B) -> move -> commit. *go_on false: a stop, or files dropped. */
-static int run_batch(struct run *run, size_t b, bool *go_on, struct error *err)
-{
-	const struct plan_batch *batch = &run->p->batch[b];
-	const struct move_options mo = {
-		.threads = run->o->threads,
-		.queue_depth = run->o->queue_depth,
-		.memory = run->memory / 2,
-		.block_size = run->block_size,
-		.verify = run->o->verify || volume_device(run->v)->fuse,
-		.stop = run->o->stop,
-		.progress = move_progress,
-		.ctx = run,
-	};
-	struct move_dropped *dropped = calloc(batch->n_file + 1, sizeof *dropped);
-	bool *skip = calloc(batch->n_file + 1, sizeof *skip);
-	struct move_result res = { 0 };
-	int rc = -1;
-
-	*go_on = false;
-	if (!dropped || !skip) {
-		error_nomem(err, "the files of a batch");
-		goto out;
-	}
-	run_phase(run, PHASE_GUARD);
-	if (!run->o->skip_guard && commit_guard(run->c, run->p, b, run->st, err))
-		goto out;
-	run_phase(run, PHASE_COMMIT);
-	if (commit_begin(run->c, err))
-		goto out;
-	run_phase(run, PHASE_MOVE);
-	if (move_batch(volume_device(run->v), run->p, b, &mo, dropped, &res, err))
-		goto out;
-	run->r->data_reads += res.reads;
-	run->r->data_writes += res.writes;
-	if (res.stopped) { /* abandoned: only free blocks were written */
-		run->stopped = true;
-		rc = 0;
-		goto out;
-	}
-	if (run_note_dropped(run, b, dropped, skip, err))
-		goto out;
-	run_phase(run, PHASE_COMMIT);
-	tell(run, run->bytes_so_far, run->bytes_to_move);
-	if (commit_batch(run->c, run->p, b, skip, run->st, err) ||
-	    plan_apply(run->p, b, skip, run->st, err) || run_note_touched(run, b, skip, err))
-		goto out;
-	run->r->bytes_moved += res.bytes;
-	*go_on = !res.n_dropped;
-	rc = 0;
-out:
-	free(dropped);
-	free(skip);
-	return rc;
-}
-
-/*
- * Carries out the plan. A batch in which files were dropped (bad sectors) is committed without
- * them; as later batches may build on what those would have freed, the rest is planned anew.
- */
-static int run_batches(struct run *run, bool *again, struct error *err)
-{
-	*again = false;
-	for (size_t b = 0; b < run->p->n_batch; b++) {
-		bool go_on;
-
-		if (stop_wanted(run)) {
-			run->stopped = true;
-			return 0;
-		}
-		if (run_batch(run, b, &go_on, err))
-			return -1;
-		if (!go_on) {
-			*again = !run->stopped && !run->o->given_plan;
-			return 0;
-		}
-	}
 	return 0;
 }
 
@@ -216,7 +139,7 @@ static int run_rounds(struct run *run, struct error *err)
 static int rescan(struct run *run, struct error *err)
 {
 	run_phase(run, PHASE_RESCAN);
-	tell(run, 0, 1);
+	run_tell(run, 0, 1);
 	if (run->n_touched == 0)
 		return 0;
 	if (volume_refresh(run->v, err))
@@ -255,7 +178,11 @@ static int exit_code_of(enum report_outcome outcome)
 
 int engine_run(const struct engine_options *o, struct report *r, struct error *err)
 {
-	struct run run = { .o = o, .r = r, .phase = PHASE_OPEN, .phase_start = now() };
+	struct run run = { .o = o,
+			   .r = r,
+			   .phase = PHASE_OPEN,
+			   .phase_start = now(),
+			   .telling = PTHREAD_MUTEX_INITIALIZER };
 	double start = run.phase_start;
 	struct error end = ERROR_INIT;
 	int rc;
@@ -283,6 +210,7 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 	if (rc && err->kind == ERROR_STOPPED)
 		r->outcome = OUTCOME_STOPPED;
 	run_release(&run);
+	pthread_mutex_destroy(&run.telling);
 	r->seconds_total = now() - start;
 	return rc;
 }

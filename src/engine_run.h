@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * engine_run: what engine.c (the order of things), touched.c (what a run changed and what it
- * dropped) and figures.c (the report's numbers) share: one run's state. Private to src/.
+ * engine_run: what engine.c (the order of things), batches.c (the same for batches), touched.c
+ * (what a run changed and what it dropped) and figures.c (the report's numbers) share: one run's
+ * state. Private to src/.
  */
 #ifndef SCALEDEFRAG_ENGINE_RUN_H
 #define SCALEDEFRAG_ENGINE_RUN_H
@@ -9,6 +10,7 @@
 #include "scaledefrag/commit.h"
 #include "scaledefrag/engine.h"
 #include "scaledefrag/move.h"
+#include <pthread.h>
 
 struct run {
 	const struct engine_options *o;
@@ -27,6 +29,7 @@ struct run {
 	enum report_phase phase;
 	double phase_start;
 	uint64_t bytes_so_far, bytes_to_move;
+	pthread_mutex_t telling; /* the observer is called by one thread at a time */
 	/* Files and blocks that failed in this run, sorted; the files are planned around from the
 	 * next round on. */
 	uint32_t *bad_ino;
@@ -39,6 +42,14 @@ struct run {
 };
 
 void run_phase(struct run *run, enum report_phase phase);
+void run_tell(struct run *run, uint64_t done, uint64_t total); /* progress of the phase */
+/*
+ * Carries out the plan. A batch in which files were dropped (bad sectors) is committed without
+ * them; as later batches may build on what those would have freed, *again then asks for a new plan.
+ */
+int run_batches(struct run *run, bool *again, struct error *err);
+/* Progress of the batches; any thread. `copied`: bytes since the last call. */
+void run_tell_bytes(struct run *run, enum report_phase phase, uint64_t copied);
 void run_drop_plan(struct run *run); /* snapshot, state, plan of the last round */
 void run_release(struct run *run);
 

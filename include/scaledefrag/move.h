@@ -27,6 +27,10 @@ struct move_options {
 	void (*progress)(
 		void *ctx,
 		uint64_t bytes); /* bytes copied since the last call; any thread, one at a time */
+	/* Called by each defragger between reading a window and writing it: the reads may begin
+	 * before the writes are allowed. May wait; non-zero: give up, *stopped = true. May be NULL.
+	 */
+	int (*gate)(void *ctx);
 	void *ctx;
 };
 

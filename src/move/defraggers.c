@@ -154,7 +154,7 @@ static int defragger(const struct copy *c, window_work work, atomic_size_t *next
 		atomic_store(failed, true);
 		return -1;
 	}
-	while ((i = atomic_fetch_add(next, 1)) < c->n_window) {
+	while (!w.count.stopped && (i = atomic_fetch_add(next, 1)) < c->n_window) {
 		if (atomic_load(failed))
 			break;
 		if (c->o->stop && *c->o->stop) {

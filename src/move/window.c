@@ -363,6 +363,10 @@ int worker_copy(struct worker *w, const struct window *win, struct error *err)
 	for (size_t i = 0; w->c->o->verify && i < w->n_piece; i++)
 		if (!w->piece[i].skip)
 			w->piece[i].hash = hash_piece(w, &w->piece[i]);
+	if (w->c->o->gate && w->c->o->gate(w->c->o->ctx)) {
+		w->count.stopped = true;
+		return 0;
+	}
 	return run_pass(w, PASS_WRITE, err);
 }
 
