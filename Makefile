@@ -47,6 +47,7 @@ LINK_test_filemap  := model base
 LINK_test_snapshot := model base
 LINK_test_plan     := model base
 LINK_test_planner  := plan model base
+LINK_test_verify   := plan model base
 LINK_test_journal  := journal device base
 LINK_test_move     := move model device base
 LINK_test_volume   := volume device base
