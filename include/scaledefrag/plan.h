@@ -5,8 +5,9 @@
  *
  * Each batch becomes one transaction. Its copies go only to blocks that are free when it starts;
  * blocks it frees count as free from the next batch on (invariants I1, I5). A file appears at most
- * once in a batch; a file larger than a batch appears in several, in pieces; `last` marks its last
- * piece in this plan, where its tree is made minimal. Units: blocks.
+ * once in a batch; a file larger than a batch appears in several, in pieces; `last` marks pieces
+ * after which its tree is minimal. Between batches files may be worse than they were: a run stops
+ * after batches that are marked as `rest` only; the last batch is one. Units: blocks.
  */
 #ifndef SCALEDEFRAG_PLAN_H
 #define SCALEDEFRAG_PLAN_H
@@ -30,6 +31,7 @@ struct plan_batch {
 	uint64_t copy_blocks;	     /* blocks to be copied (unwritten ones not counted) */
 	uint64_t
 		journal_blocks; /* distinct metadata blocks, exactly as the commit will have them */
+	bool rest; /* a run may stop after it: no file has more runs than before the plan */
 };
 
 struct plan {

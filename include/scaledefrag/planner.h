@@ -27,9 +27,9 @@ int planner_make(const struct snapshot *s, const struct planner_options *o, stru
  * Checks, batch by batch: every `from` is what the file maps then; every `to` and every taken tree
  * block is free when the batch starts and used once in it; nothing freed by a batch is written by
  * it; fixed and avoided blocks are never touched; lengths and order; batch limits (journal blocks
- * counted anew, copy blocks); tree blocks freed/kept/taken add up and suffice; no file ends with
- * more runs than it began with; the prediction equals the result. -1 with ERROR_OPERATION and
- * "plan: batch B, inode I: ..." for the first violation.
+ * counted anew, copy blocks); tree blocks freed/kept/taken add up and suffice; after a batch marked
+ * as `rest`, and the last one is, no file has more runs than it began with; the prediction equals
+ * the result. -1 with ERROR_OPERATION and "plan: batch B, inode I: ..." for the first violation.
  */
 int planner_verify(const struct snapshot *s, const struct plan *p, struct error *err);
 

@@ -3,7 +3,7 @@
  * plan_text: the text form of a plan. One line a thing:
  *
  *   plan 1                         first: the version of this format
- *   batch N copy BLOCKS journal BLOCKS   N counts from 0; then its
+ *   batch N copy BLOCKS journal BLOCKS [rest]   N counts from 0; then its
  *   file INO [last]                  files, each with its
  *   move LBLK LEN FROM TO [u]          moves (u: unwritten), and tree blocks that it
  *   free PBLK                          frees,
@@ -72,8 +72,9 @@ int plan_dump(const struct plan *p, FILE *to)
 	for (size_t i = 0; i < p->n_batch; i++) {
 		const struct plan_batch *b = &p->batch[i];
 
-		fprintf(to, "batch %zu copy %llu journal %llu\n", i,
-			(unsigned long long)b->copy_blocks, (unsigned long long)b->journal_blocks);
+		fprintf(to, "batch %zu copy %llu journal %llu%s\n", i,
+			(unsigned long long)b->copy_blocks, (unsigned long long)b->journal_blocks,
+			b->rest ? " rest" : "");
 		for (uint64_t f = b->first_file; f < b->first_file + b->n_file; f++)
 			dump_file(p, &p->file[f], to);
 	}
@@ -144,6 +145,7 @@ static int parse_batch(struct parser *p, struct error *err)
 	    plan_begin_batch(p->p, err))
 		return -1;
 	p->p->batch[p->p->n_batch - 1].journal_blocks = journal;
+	p->p->batch[p->p->n_batch - 1].rest = text_word(&p->t, "rest");
 	return 0;
 }
 

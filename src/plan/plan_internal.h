@@ -182,9 +182,12 @@ struct schedule {
 	struct ranges freed;   /* by closed batches, since the planner emptied the list */
 	uint64_t *take;	       /* tree blocks, scratch */
 	size_t cap_take;
+	uint32_t *runs_before; /* by file: runs in the snapshot + 1, or 0: not counted yet */
+	bool *worse;	       /* by file: it has more runs than in the snapshot */
+	size_t n_worse;
 };
 
-void schedule_init(struct schedule *sc, struct state *st, struct plan *p);
+int schedule_init(struct schedule *sc, struct state *st, struct plan *p, struct error *err);
 /*
  * Puts the moves of a file into batches and applies them to the state. Their targets are claimed.
  * *done = false: it can't be done within the limits; the claims are given back and nothing is

@@ -242,9 +242,8 @@ int planner_make(const struct snapshot *s, const struct planner_options *o, stru
 		return error_set(err, ERROR_OPERATION, "plan: too many files");
 	if (plan_new(&plan, err) || ideal_new(s, &p.ideal, err) || state_new(s, &p.st, err))
 		goto out;
-	schedule_init(&p.sched, p.st, plan);
-	if (find_candidates(&p, err) || run_rounds(&p, err) ||
-	    state_summary(p.st, p.ideal, &plan->predicted))
+	if (schedule_init(&p.sched, p.st, plan, err) || find_candidates(&p, err) ||
+	    run_rounds(&p, err) || state_summary(p.st, p.ideal, &plan->predicted))
 		goto out;
 	*out = plan;
 	plan = NULL;

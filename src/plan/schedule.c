@@ -24,11 +24,30 @@ struct job {
 	bool whole_tree; /* try a minimal tree with the last piece */
 };
 
-void schedule_init(struct schedule *sc, struct state *st, struct plan *p)
+int schedule_init(struct schedule *sc, struct state *st, struct plan *p, struct error *err)
 {
+	size_t n = st->snap->n_file + 1;
 	*sc = (struct schedule){
 		.snap = st->snap, .st = st, .plan = p, .journal = { .geo = &st->snap->geo }
 	};
+	sc->runs_before = calloc(n, sizeof(*sc->runs_before));
+	sc->worse = calloc(n, sizeof(*sc->worse));
+	return sc->runs_before && sc->worse ? 0 : error_nomem(err, "planning");
+}
+
+/* Sets the file's mapping, and keeps count of the files that are worse than in the snapshot. */
+static int set_map(struct schedule *sc, size_t file, struct filemap *map, struct error *err)
+{
+	uint32_t *before = &sc->runs_before[file];
+	const struct filemap *was = &sc->snap->file[file].map;
+	bool worse;
+	if (!*before)
+		*before = (uint32_t)filemap_runs(was->ext, was->n_ext) + 1;
+	worse = filemap_runs(map->ext, map->n_ext) + 1 > *before;
+	sc->n_worse += worse;
+	sc->n_worse -= sc->worse[file];
+	sc->worse[file] = worse;
+	return state_set_map(sc->st, file, map, err);
 }
 
 static void pending_release(struct pending *f)
@@ -45,6 +64,8 @@ void schedule_release(struct schedule *sc)
 	free(sc->freeing.at);
 	free(sc->freed.at);
 	free(sc->take);
+	free(sc->runs_before);
+	free(sc->worse);
 	journal_count_release(&sc->journal);
 	*sc = (struct schedule){ 0 };
 }
@@ -102,7 +123,9 @@ int schedule_close(struct schedule *sc, struct error *err)
 		*f = (struct pending){ 0 };
 	}
 	sc->n_file = 0;
-	sc->plan->batch[sc->plan->n_batch - 1].journal_blocks = journal_count_blocks(&sc->journal);
+	struct plan_batch *b = &sc->plan->batch[sc->plan->n_batch - 1];
+	b->journal_blocks = journal_count_blocks(&sc->journal);
+	b->rest = !sc->n_worse;
 	if (free_old(sc, err))
 		return -1;
 	sc->copy_blocks = 0;
@@ -199,7 +222,7 @@ static int accept(struct schedule *sc, struct job *j, size_t n, bool last, struc
 	*delta = (struct filemap_delta){ 0 };
 	sc->n_file++;
 	j->done += n;
-	return state_set_map(sc->st, j->file, map, err);
+	return set_map(sc, j->file, map, err);
 }
 
 /* Puts the next n moves into the open batch, if they fit. */
@@ -349,7 +372,7 @@ static int undo(struct schedule *sc, struct job *j, const struct plan *mark, str
 	p->n_file = mark->n_file;
 	p->n_move = mark->n_move;
 	p->n_node = mark->n_node;
-	return state_set_map(sc->st, j->file, before, err);
+	return set_map(sc, j->file, before, err);
 }
 
 /* What is left of the job can't be done: keeps what is done if the file is better for it. */

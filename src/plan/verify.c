@@ -200,6 +200,32 @@ static int update_free(struct check *c)
 	return 0;
 }
 
+/* Keeps count of the files that have more runs than they began with. */
+static void note_runs(struct check *c, size_t file)
+{
+	const struct filemap *was = &c->snap->file[file].map;
+	bool worse = verify_runs(c->image[file]) > filemap_runs(was->ext, was->n_ext);
+	c->n_worse += worse;
+	c->n_worse -= c->worse[file];
+	c->worse[file] = worse;
+}
+
+/* Where a run may stop, and at the end, no file has more runs than it began with. */
+static int check_rest(struct check *c, const struct plan_batch *b)
+{
+	size_t i = 0;
+	if (c->batch + 1 == c->plan->n_batch && !b->rest)
+		return verify_wrong(c, 0, "it is the last one, and a run may not stop there");
+	if (!b->rest || !c->n_worse)
+		return 0;
+	while (!c->worse[i])
+		i++;
+	return verify_wrong(c, c->snap->file[i].ino,
+			    "it has %" PRIu64 " runs, more than in the beginning, where a run may "
+			    "stop",
+			    verify_runs(c->image[i]));
+}
+
 static int check_batch(struct check *c, const struct plan_batch *b)
 {
 	const struct plan *p = c->plan;
@@ -211,15 +237,18 @@ static int check_batch(struct check *c, const struct plan_batch *b)
 		const struct plan_file *f = &p->file[b->first_file + i];
 		const struct snapshot_file *sf = snapshot_find(c->snap, f->ino);
 		struct image *im;
+		size_t file;
 		if (!sf)
 			return verify_wrong(c, f->ino, "the snapshot has no such file");
+		file = (size_t)(sf - c->snap->file);
 		if (i && f->ino <= f[-1].ino)
 			return verify_wrong(c, f->ino, "it is out of order, or twice in the batch");
-		im = verify_image(c, (size_t)(sf - c->snap->file));
+		im = verify_image(c, file);
 		if (!im || verify_file(c, f, im) || meta_file(c, f))
 			return -1;
+		note_runs(c, file);
 	}
-	if (check_used(c) || check_freed(c) || check_limits(c, b))
+	if (check_used(c) || check_freed(c) || check_limits(c, b) || check_rest(c, b))
 		return -1;
 	return update_free(c);
 }
@@ -288,26 +317,12 @@ static int check_prediction(struct check *c)
 	return 0;
 }
 
-/* No file ends with more runs than it began with. */
-static int check_runs(struct check *c)
-{
-	for (size_t i = 0; i < c->snap->n_file; i++) {
-		const struct snapshot_file *sf = &c->snap->file[i];
-		uint64_t was = filemap_runs(sf->map.ext, sf->map.n_ext);
-		if (c->image[i] && verify_runs(c->image[i]) > was)
-			return error_set(c->err, ERROR_OPERATION,
-					 "plan: inode %" PRIu32 ": it ends with %" PRIu64
-					 " runs and began with %" PRIu64,
-					 sf->ino, verify_runs(c->image[i]), was);
-	}
-	return 0;
-}
-
 static int start(struct check *c)
 {
 	struct state *st;
 	c->image = calloc(c->snap->n_file + 1, sizeof(struct image *));
-	if (!c->image)
+	c->worse = calloc(c->snap->n_file + 1, sizeof(*c->worse));
+	if (!c->image || !c->worse)
 		return error_nomem(c->err, "verifying the plan");
 	if (state_new(c->snap, &st, c->err)) /* takes avoided blocks out of the free ones */
 		return -1;
@@ -327,13 +342,14 @@ int planner_verify(const struct snapshot *s, const struct plan *p, struct error 
 		if (check_batch(&c, &p->batch[c.batch]))
 			goto out;
 	}
-	if (check_runs(&c) || check_prediction(&c))
+	if (check_prediction(&c))
 		goto out;
 	rc = 0;
 out:
 	for (size_t i = 0; c.image && i < s->n_file; i++)
 		verify_image_free(c.image[i]);
 	free(c.image);
+	free(c.worse);
 	rangeset_free(c.free);
 	free(c.used);
 	free(c.freed);

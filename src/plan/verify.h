@@ -35,6 +35,8 @@ struct check {
 	const struct snapshot *snap;
 	const struct plan *plan;
 	struct image **image; /* by file; NULL: as in the snapshot */
+	bool *worse;	      /* by file: it has more runs than in the snapshot */
+	size_t n_worse;
 	struct rangeset *free;
 	size_t batch;
 	struct used *used;

@@ -26,7 +26,7 @@ static const char snapshot_text[] = "geometry blocks 10000 inodes_per_group 512\
 				    "fixed 0 1000\n";
 
 static const char good[] = "plan 1\n"
-			   "batch 0 copy 10 journal 6\n"
+			   "batch 0 copy 10 journal 6 rest\n"
 			   "file 12 last\n"
 			   "move 0 10 2000 4000\n"
 			   "file 13\n"
@@ -156,6 +156,7 @@ static void test_plan_parse__malformed(void **state)
 		"plan 1\nbatch 1 copy 0 journal 0\n",
 		"plan 1\nbatch 0 copy 0\n",
 		"plan 1\nbatch 0 copy 0 journal\n",
+		"plan 1\nbatch 0 copy 0 journal 0 test\n",
 		"plan 1\nbatch 0 copy 0 journal 0\nmove 0 1 2 3\n",
 		"plan 1\nbatch 0 copy 0 journal 0\nfile 12 first\n",
 		"plan 1\nbatch 0 copy 0 journal 0\nfile 12\nmove 0 0 2 3\n",

@@ -68,7 +68,7 @@ static void test_planner_make__follows_its_largest_run(void **state)
 	(void)state;
 	plans(GEO "\n" LIMITS
 		  "file 12 file depth 0\next 0 9 10\next 9 2 40\nfree 19 5\nfree 100 11\n",
-	      "plan 1\nbatch 0 copy 2 journal 3\nfile 12 last\nmove 9 2 40 19\n");
+	      "plan 1\nbatch 0 copy 2 journal 3 rest\nfile 12 last\nmove 9 2 40 19\n");
 }
 
 static void test_planner_make__precedes_and_follows(void **state)
@@ -76,7 +76,8 @@ static void test_planner_make__precedes_and_follows(void **state)
 	(void)state;
 	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 1 50\next 1 9 10\next 10 2 40\n"
 		  "free 9 1\nfree 19 5\nfree 100 12\n",
-	      "plan 1\nbatch 0 copy 3 journal 3\nfile 12 last\nmove 0 1 50 9\nmove 10 2 40 19\n");
+	      "plan 1\nbatch 0 copy 3 journal 3 rest\nfile 12 last\nmove 0 1 50 9\nmove 10 2 40 "
+	      "19\n");
 }
 
 static void test_planner_make__fills_the_gap_between_two_runs(void **state)
@@ -84,7 +85,7 @@ static void test_planner_make__fills_the_gap_between_two_runs(void **state)
 	(void)state;
 	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 5 10\next 5 2 40\next 7 5 17\n"
 		  "free 15 2\nfree 100 12\n",
-	      "plan 1\nbatch 0 copy 2 journal 3\nfile 12 last\nmove 5 2 40 15\n");
+	      "plan 1\nbatch 0 copy 2 journal 3 rest\nfile 12 last\nmove 5 2 40 15\n");
 }
 
 static void test_planner_make__best_fit(void **state)
@@ -92,7 +93,8 @@ static void test_planner_make__best_fit(void **state)
 	(void)state;
 	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 3 10\next 3 3 20\n"
 		  "free 100 20\nfree 200 6\nfree 300 7\n",
-	      "plan 1\nbatch 0 copy 6 journal 3\nfile 12 last\nmove 0 3 10 200\nmove 3 3 20 203\n");
+	      "plan 1\nbatch 0 copy 6 journal 3 rest\nfile 12 last\nmove 0 3 10 200\nmove 3 3 20 "
+	      "203\n");
 }
 
 static void test_planner_make__keeps_alignment(void **state)
@@ -100,7 +102,8 @@ static void test_planner_make__keeps_alignment(void **state)
 	(void)state;
 	plans(GEO " align_blocks 16\n" LIMITS "file 12 file depth 0\next 0 3 16\next 3 3 20\n"
 		  "free 201 6\nfree 300 30\n",
-	      "plan 1\nbatch 0 copy 6 journal 3\nfile 12 last\nmove 0 3 16 304\nmove 3 3 20 307\n");
+	      "plan 1\nbatch 0 copy 6 journal 3 rest\nfile 12 last\nmove 0 3 16 304\nmove 3 3 20 "
+	      "307\n");
 }
 
 static void test_planner_make__holes_and_unwritten_blocks(void **state)
@@ -108,7 +111,7 @@ static void test_planner_make__holes_and_unwritten_blocks(void **state)
 	(void)state;
 	plans(GEO "\n" LIMITS "file 12 file depth 0\next 3 3 10\next 90 3 20 u\n"
 		  "free 100 6\n",
-	      "plan 1\nbatch 0 copy 3 journal 3\nfile 12 last\n"
+	      "plan 1\nbatch 0 copy 3 journal 3 rest\nfile 12 last\n"
 	      "move 3 3 10 100\nmove 90 3 20 103 u\n");
 }
 
@@ -118,7 +121,7 @@ static void test_planner_make__gathers_neighbours(void **state)
 	(void)state;
 	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 9 10\next 9 1 20\next 10 1 30\n"
 		  "ext 11 9 40\nfree 100 2\n",
-	      "plan 1\nbatch 0 copy 2 journal 3\nfile 12 last\nmove 9 1 20 100\nmove 10 1 30 "
+	      "plan 1\nbatch 0 copy 2 journal 3 rest\nfile 12 last\nmove 9 1 20 100\nmove 10 1 30 "
 	      "101\n");
 }
 
@@ -128,7 +131,7 @@ static void test_planner_make__spreads_over_the_longest(void **state)
 	(void)state;
 	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 4 10\next 4 4 20\next 8 4 30\n"
 		  "ext 12 4 40\nfree 100 10\nfree 200 6\n",
-	      "plan 1\nbatch 0 copy 16 journal 3\nfile 12 last\nmove 0 4 10 100\n"
+	      "plan 1\nbatch 0 copy 16 journal 3 rest\nfile 12 last\nmove 0 4 10 100\n"
 	      "move 4 4 20 104\nmove 8 2 30 108\nmove 10 2 32 200\nmove 12 4 40 202\n");
 }
 
@@ -138,9 +141,9 @@ static void test_planner_make__uses_freed_blocks_in_the_next_batch(void **state)
 	(void)state;
 	plans(GEO "\n" LIMITS "file 12 file depth 0\next 0 2 10\next 2 2 14\next 4 2 18\n"
 		  "file 13 file depth 0\next 0 4 6\next 4 2 60\nfree 100 6\n",
-	      "plan 1\nbatch 0 copy 6 journal 3\nfile 12 last\nmove 0 2 10 100\n"
+	      "plan 1\nbatch 0 copy 6 journal 3 rest\nfile 12 last\nmove 0 2 10 100\n"
 	      "move 2 2 14 102\nmove 4 2 18 104\n"
-	      "batch 1 copy 2 journal 3\nfile 13 last\nmove 4 2 60 10\n");
+	      "batch 1 copy 2 journal 3 rest\nfile 13 last\nmove 4 2 60 10\n");
 }
 
 /* A file that is larger than a batch goes in pieces, cut between records. */
@@ -150,8 +153,8 @@ static void test_planner_make__pieces(void **state)
 	plans(GEO "\nlimits journal_blocks 100 copy_blocks 7\n"
 		  "file 12 file depth 0\next 0 3 10\next 3 3 20\next 6 3 30\next 9 1 40\n"
 		  "free 100 10\n",
-	      "plan 1\nbatch 0 copy 6 journal 3\nfile 12\nmove 0 3 10 100\nmove 3 3 20 103\n"
-	      "batch 1 copy 4 journal 3\nfile 12 last\nmove 6 3 30 106\nmove 9 1 40 109\n");
+	      "plan 1\nbatch 0 copy 6 journal 3 rest\nfile 12\nmove 0 3 10 100\nmove 3 3 20 103\n"
+	      "batch 1 copy 4 journal 3 rest\nfile 12 last\nmove 6 3 30 106\nmove 9 1 40 109\n");
 }
 
 static void test_planner_make__frees_the_tree(void **state)
@@ -159,7 +162,7 @@ static void test_planner_make__frees_the_tree(void **state)
 	(void)state;
 	plans(GEO "\n" LIMITS "file 12 file depth 1\next 0 1 10\next 1 1 20\next 2 1 30\n"
 		  "ext 3 1 40\next 4 1 50\nnode 0 60 5\nfree 100 5\n",
-	      "plan 1\nbatch 0 copy 5 journal 3\nfile 12 last\nmove 0 1 10 100\n"
+	      "plan 1\nbatch 0 copy 5 journal 3 rest\nfile 12 last\nmove 0 1 10 100\n"
 	      "move 1 1 20 101\nmove 2 1 30 102\nmove 3 1 40 103\nmove 4 1 50 104\nfree 60\n");
 }
 
@@ -180,7 +183,7 @@ static void test_planner_make__takes_a_tree_block(void **state)
 {
 	(void)state;
 	plans(FOUR_STATES "free 300 1\n",
-	      "plan 1\nbatch 0 copy 8 journal 4\nfile 12 last\nmove 0 4 10 100\n"
+	      "plan 1\nbatch 0 copy 8 journal 4 rest\nfile 12 last\nmove 0 4 10 100\n"
 	      "move 4 4 20 104 u\nmove 8 2 30 108\nmove 10 2 32 200\nmove 12 4 40 202 u\n"
 	      "take 300\n");
 }
@@ -189,9 +192,9 @@ static void test_planner_make__takes_a_tree_block(void **state)
 static void test_planner_make__no_free_tree_block(void **state)
 {
 	(void)state;
-	plans(FOUR_STATES, "plan 1\nbatch 0 copy 4 journal 3\nfile 12\nmove 0 4 10 100\n"
+	plans(FOUR_STATES, "plan 1\nbatch 0 copy 4 journal 3 rest\nfile 12\nmove 0 4 10 100\n"
 			   "move 4 4 20 104 u\n"
-			   "batch 1 copy 4 journal 4\nfile 12 last\nmove 8 2 30 108\n"
+			   "batch 1 copy 4 journal 4 rest\nfile 12 last\nmove 8 2 30 108\n"
 			   "move 10 2 32 200\nmove 12 4 40 202 u\ntake 20\n");
 }
 
@@ -214,7 +217,7 @@ static void test_planner_make__long_fragments_are_good(void **state)
 	(void)state;
 	plans_with(GEO "\n" LIMITS "file 12 file depth 0\next 0 3 10\next 3 3 20\n"
 		       "file 13 file depth 0\next 0 3 30\next 3 2 40\nfree 100 30\n",
-		   "plan 1\nbatch 0 copy 5 journal 3\nfile 13 last\nmove 0 3 30 100\n"
+		   "plan 1\nbatch 0 copy 5 journal 3 rest\nfile 13 last\nmove 0 3 30 100\n"
 		   "move 3 2 40 103\n",
 		   &o);
 }
@@ -228,7 +231,7 @@ static void test_planner_make__one_free_block(void **state)
 	      "plan 1\n");
 	plans(GEO "\n" LIMITS
 		  "file 12 file depth 0\next 0 1 10\next 1 1 20\next 2 1 30\nfree 21 1\n",
-	      "plan 1\nbatch 0 copy 1 journal 3\nfile 12 last\nmove 2 1 30 21\n");
+	      "plan 1\nbatch 0 copy 1 journal 3 rest\nfile 12 last\nmove 2 1 30 21\n");
 }
 
 /* The plan is proven, its result is the prediction, and there is nothing more to do then. */

@@ -150,7 +150,15 @@ static void test_verify__file_gets_more_runs(void **state)
 	m->lblk = 1;
 	m->len = 1;
 	f->p->batch[0].copy_blocks = 6;
-	rejected(f, "plan: inode 12: it ends with 3 runs and began with 2");
+	rejected(f, "plan: batch 0, inode 12: it has 3 runs, more than in the beginning, where a "
+		    "run may stop");
+}
+
+static void test_verify__no_rest_at_the_end(void **state)
+{
+	struct fixture *f = *state;
+	f->p->batch[0].rest = false;
+	rejected(f, "plan: batch 0: it is the last one, and a run may not stop there");
 }
 
 static void test_verify__too_many_journal_blocks(void **state)
@@ -223,12 +231,12 @@ static void test_verify__taken_tree_block_missing(void **state)
 			   "file 12 file depth 0\n"
 			   "ext 0 3 10\next 10 3 14\next 20 3 18\next 30 3 22\n"
 			   "free 40 10\n";
-	const char *plan = "plan 1\nbatch 0 copy 1 journal 4\nfile 12\nmove 1 1 11 41\n%s"
+	const char *plan = "plan 1\nbatch 0 copy 1 journal 4 rest\nfile 12\nmove 1 1 11 41\n%s"
 			   "predicted files 1 frag_files 1 dirs 0 frag_dirs 0 runs 6 ideal_runs 1 "
 			   "blocks 12 frag_blocks 12 tree_blocks 1 free_blocks 9 free_runs 3 "
 			   "longest_free 7\n";
 	const char *why[] = { "inode 12: 0 tree blocks can't hold its mapping, which needs 1",
-			      "inode 12: it ends with 6 runs and began with 4" };
+			      "inode 12: it has 6 runs, more than in the beginning" };
 	char full[600];
 	(void)f;
 	assert_int_equal(snapshot_parse(text, &s, &err), 0);
@@ -313,6 +321,7 @@ int main(void)
 		WITH_PLAN(test_verify__target_freed_by_the_same_batch),
 		WITH_PLAN(test_verify__swapped_targets),
 		WITH_PLAN(test_verify__file_gets_more_runs),
+		WITH_PLAN(test_verify__no_rest_at_the_end),
 		WITH_PLAN(test_verify__too_many_journal_blocks),
 		WITH_PLAN(test_verify__wrong_count_of_journal_blocks),
 		WITH_PLAN(test_verify__copies_too_much),
