@@ -6,6 +6,8 @@
  *   placement.c  policy: where a file should end up, given its mapping and the free blocks
  *   partial.c    the part of the policy for files that can't become contiguous at once
  *   targets.c    runs of a file; lists of targets: claims, moves
+ *   permute.c    the same for every policy: wants that lie on each other's blocks -> an order of
+ * moves, through free space
  *   schedule.c   the same for every policy: targets -> batches that obey the limits
  *   journal_count.c  metadata blocks that a batch journals
  *   map64.c      hash table
@@ -32,6 +34,20 @@ int map64_set(struct map64 *m, uint64_t key, uint32_t value, struct error *err);
 bool map64_get(const struct map64 *m, uint64_t key, uint32_t *value);
 void map64_clear(struct map64 *m);
 void map64_release(struct map64 *m);
+
+/* ---- addrmap.c: addresses in order -> uint32_t; O(log n) ---- */
+struct addrmap {
+	struct addrmap_chunk **chunk;
+	uint64_t *first; /* first key of each chunk */
+	size_t n, cap, cap_first;
+};
+
+int addrmap_put(struct addrmap *m, uint64_t key, uint32_t value, struct error *err); /* a new key */
+void addrmap_del(struct addrmap *m, uint64_t key);
+/* The last key that isn't above `key`; the first one above it. false: there is none. */
+bool addrmap_floor(const struct addrmap *m, uint64_t key, uint64_t *found, uint32_t *value);
+bool addrmap_above(const struct addrmap *m, uint64_t key, uint64_t *found, uint32_t *value);
+void addrmap_release(struct addrmap *m);
 
 /* ---- targets.c ---- */
 
@@ -195,8 +211,31 @@ int schedule_init(struct schedule *sc, struct state *st, struct plan *p, struct 
  */
 int schedule_file(struct schedule *sc, size_t file, const struct move *moves, size_t n, bool *done,
 		  struct error *err);
+/*
+ * Puts as many of the moves, from the first one on, into the open batch as it holds; never closes
+ * it. The targets are claimed, and what isn't done stays claimed. `more`: others of this file are
+ * to follow, besides. *full: with an empty batch, more might be possible.
+ */
+int schedule_some(struct schedule *sc, size_t file, const struct move *moves, size_t n, bool more,
+		  size_t *n_done, bool *full, struct error *err);
 /* Ends the open batch: what it frees is free from now on. */
 int schedule_close(struct schedule *sc, struct error *err);
 void schedule_release(struct schedule *sc);
+
+/* ---- permute.c ---- */
+
+/* Data blocks [offset, offset + len) of a file shall lie at `to`. */
+struct want {
+	size_t file;
+	uint64_t offset, len, to;
+};
+
+/*
+ * Brings what is wanted to its place, in as many batches as it takes. The targets are disjoint,
+ * and each of their blocks is free now, or data that is wanted elsewhere, or a tree block that its
+ * owner gives up when it is in place. No batch may be open. *done = false: something stays where it
+ * can't be moved from; the state is valid, but files may be worse than they were.
+ */
+int permute(struct schedule *sc, const struct want *wants, size_t n, bool *done, struct error *err);
 
 #endif

@@ -311,6 +311,45 @@ static int next_piece(struct schedule *sc, struct job *j, bool *ok, struct error
 	}
 }
 
+/* Few tree blocks are kept minimal after each piece: so they come free early. */
+#define FEW_NODES 8u
+
+int schedule_some(struct schedule *sc, size_t file, const struct move *moves, size_t n, bool more,
+		  size_t *n_done, bool *full, struct error *err)
+{
+	bool few = filemap_nodes(state_map(sc->st, file)) <= FEW_NODES;
+	struct job j = { .file = file,
+			 .ino = sc->snap->file[file].ino,
+			 .move = moves,
+			 .n = n,
+			 .guess = n,
+			 .whole_tree = true };
+	*n_done = 0;
+	*full = false;
+	while (!j.done) {
+		size_t k = cut(sc, &j);
+		bool last = j.whole_tree && (few || (k == n && !more));
+		enum fit fit = TOO_MANY_JOURNAL_BLOCKS;
+		if (k && try_piece(sc, &j, k, last, &fit, err))
+			return -1;
+		if (k && fit == FITS)
+			break;
+		if (sc->n_file && (!k || fit == TOO_MANY_JOURNAL_BLOCKS)) {
+			*full = true;
+			return 0;
+		}
+		if (last)
+			j.whole_tree = false;
+		else if (k > 1)
+			j.guess = k / 2;
+		else
+			return 0;
+	}
+	*n_done = j.done;
+	*full = j.done < n;
+	return 0;
+}
+
 static int by_block(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
