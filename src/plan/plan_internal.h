@@ -6,6 +6,8 @@
  *   placement.c  policy: where a file should end up, given its mapping and the free blocks
  *   partial.c    the part of the policy for files that can't become contiguous at once
  *   targets.c    runs of a file; lists of targets: claims, moves
+ *   pack.c       policy: makes room where files don't fit as they are
+ *   layout.c     where files would lie
  *   permute.c    the same for every policy: wants that lie on each other's blocks -> an order of
  * moves, through free space
  *   schedule.c   the same for every policy: targets -> batches that obey the limits
@@ -220,6 +222,8 @@ int schedule_some(struct schedule *sc, size_t file, const struct move *moves, si
 		  size_t *n_done, bool *full, struct error *err);
 /* Ends the open batch: what it frees is free from now on. */
 int schedule_close(struct schedule *sc, struct error *err);
+/* After the state was set back to one where no file is worse than in the snapshot. */
+void schedule_forget(struct schedule *sc);
 void schedule_release(struct schedule *sc);
 
 /* ---- permute.c ---- */
@@ -237,5 +241,19 @@ struct want {
  * can't be moved from; the state is valid, but files may be worse than they were.
  */
 int permute(struct schedule *sc, const struct want *wants, size_t n, bool *done, struct error *err);
+
+/* ---- pack.c ---- */
+
+struct packing {
+	struct want *want; /* malloc'ed */
+	size_t n;
+	uint64_t excess; /* of these files afterwards: runs more than they need */
+	uint64_t blocks; /* to be moved, at most */
+};
+
+/* Places for these fragmented files, and for others that have to make room. excess == UINT64_MAX:
+ * there are none. */
+int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
+	      struct packing *out, struct error *err);
 
 #endif

@@ -32,8 +32,9 @@ enum round {
 struct planner {
 	const struct snapshot *snap;
 	const struct planner_options *opt;
-	struct ideal *ideal;
+	const struct ideal *ideal;
 	struct state *st;
+	struct plan *plan;
 	struct schedule sched;
 	struct placer placer;
 	struct moves moves;
@@ -84,6 +85,8 @@ static int look(struct planner *p, struct candidate *c, struct error *err)
 
 static int find_candidates(struct planner *p, struct error *err)
 {
+	p->n_cand = 0;
+	map64_clear(&p->edge);
 	for (size_t i = 0; i < p->snap->n_file; i++) {
 		struct candidate c = { .file = i };
 		if (look(p, &c, err))
@@ -94,6 +97,7 @@ static int find_candidates(struct planner *p, struct error *err)
 			return -1;
 		p->cand[p->n_cand++] = c;
 	}
+	free(p->round);
 	p->round = malloc((p->n_cand + 1) * sizeof(*p->round));
 	return p->round ? 0 : error_nomem(err, "planning");
 }
@@ -202,21 +206,134 @@ static int run_round(struct planner *p, enum round kind, bool *changed, struct e
 	return 0;
 }
 
-static int run_rounds(struct planner *p, struct error *err)
+/* Rounds up to this kind, until they change nothing more. */
+static int run_rounds(struct planner *p, enum round most, bool *any, struct error *err)
 {
 	enum round kind = ROUND_WHOLE;
+	*any = false;
 	for (;;) {
 		bool changed;
 		list_round(p, kind);
 		if (run_round(p, kind, &changed, err))
 			return -1;
+		*any |= changed;
 		if (changed)
 			kind = ROUND_WHOLE;
-		else if (kind == ROUND_ALL)
+		else if (kind == most)
 			return 0;
 		else
 			kind++;
 	}
+}
+
+/* ---- making room ---- */
+
+static uint64_t excess_of(const struct planner *p)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < p->n_cand; i++)
+		n += p->cand[i].bad ? p->cand[i].excess : 0;
+	return n;
+}
+
+static int state_clone(const struct state *st, struct state **out, struct error *err)
+{
+	struct state *c;
+	if (state_new(st->snap, &c, err))
+		return -1;
+	rangeset_free(c->free);
+	c->free = NULL;
+	if (rangeset_clone(st->free, &c->free, err))
+		goto fail;
+	for (size_t i = 0; i < st->snap->n_file; i++) {
+		struct filemap m;
+		if (!st->map[i])
+			continue;
+		if (filemap_copy(st->map[i], &m, err))
+			goto fail;
+		if (state_set_map(c, i, &m, err)) {
+			filemap_release(&m);
+			goto fail;
+		}
+	}
+	*out = c;
+	return 0;
+fail:
+	state_free(c);
+	return -1;
+}
+
+/* Back to where the packing began. */
+static int take_back(struct planner *p, struct state **before, const struct plan *mark)
+{
+	struct plan *plan = p->plan;
+	struct state st = *p->st;
+	*p->st = **before;
+	**before = st;
+	plan->n_batch = mark->n_batch;
+	plan->n_file = mark->n_file;
+	plan->n_move = mark->n_move;
+	plan->n_node = mark->n_node;
+	schedule_forget(&p->sched);
+	return 0;
+}
+
+static int carry_out(struct planner *p, const struct packing *pk, uint64_t excess, bool *better,
+		     struct error *err)
+{
+	struct plan mark = *p->plan;
+	struct state *before = NULL;
+	bool done;
+	int rc = -1;
+	*better = false;
+	if (state_clone(p->st, &before, err) || permute(&p->sched, pk->want, pk->n, &done, err) ||
+	    find_candidates(p, err))
+		goto out;
+	*better = !p->sched.n_worse && excess_of(p) < excess;
+	rc = *better ? 0 : take_back(p, &before, &mark) || find_candidates(p, err) ? -1 : 0;
+out:
+	state_free(before);
+	return rc;
+}
+
+static int make_room(struct planner *p, bool *better, struct error *err)
+{
+	size_t *file = malloc((p->n_cand + 1) * sizeof(*file)), n = 0;
+	uint64_t excess = excess_of(p);
+	struct packing pk = { 0 };
+	int rc = -1;
+	*better = false;
+	if (!file)
+		return error_nomem(err, "planning");
+	for (size_t i = 0; i < p->n_cand; i++) {
+		if (p->cand[i].bad)
+			file[n++] = p->cand[i].file;
+	}
+	rc = n ? pack_find(p->st, p->ideal, file, n, &pk, err) : 0;
+	if (!rc && n && pk.excess < excess)
+		rc = carry_out(p, &pk, excess, better, err);
+	free(file);
+	free(pk.want);
+	return rc;
+}
+
+/* ---- a plan ---- */
+
+/* In which order the policies are tried. */
+enum order { CHEAP_FIRST, ROOM_FIRST };
+
+static int improve(struct planner *p, enum order order, struct error *err)
+{
+	bool rounds, room;
+	if (order == ROOM_FIRST && make_room(p, &room, err))
+		return -1;
+	do {
+		if (run_rounds(p, ROUND_WHOLE, &rounds, err) || make_room(p, &room, err))
+			return -1;
+		if (!room && run_rounds(p, ROUND_ALL, &rounds, err))
+			return -1;
+	} while (room || rounds);
+	return 0;
 }
 
 static void planner_release(struct planner *p)
@@ -224,7 +341,6 @@ static void planner_release(struct planner *p)
 	schedule_release(&p->sched);
 	placement_release(&p->placer);
 	state_free(p->st);
-	ideal_free(p->ideal);
 	map64_release(&p->edge);
 	free(p->moves.at);
 	free(p->runs.at);
@@ -232,24 +348,66 @@ static void planner_release(struct planner *p)
 	free(p->round);
 }
 
-int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,
-		 struct error *err)
+static int make(const struct snapshot *s, const struct planner_options *o, struct ideal *ideal,
+		enum order order, struct plan **out, struct error *err)
 {
-	struct planner p = { .snap = s, .opt = o, .placer = { .geo = &s->geo } };
-	struct plan *plan = NULL;
+	struct planner p = { .snap = s, .opt = o, .ideal = ideal, .placer = { .geo = &s->geo } };
 	int rc = -1;
-	if (s->n_file > UINT32_MAX)
-		return error_set(err, ERROR_OPERATION, "plan: too many files");
-	if (plan_new(&plan, err) || ideal_new(s, &p.ideal, err) || state_new(s, &p.st, err))
+	if (plan_new(&p.plan, err) || state_new(s, &p.st, err) ||
+	    schedule_init(&p.sched, p.st, p.plan, err) || find_candidates(&p, err) ||
+	    improve(&p, order, err) || state_summary(p.st, p.ideal, &p.plan->predicted))
 		goto out;
-	if (schedule_init(&p.sched, p.st, plan, err) || find_candidates(&p, err) ||
-	    run_rounds(&p, err) || state_summary(p.st, p.ideal, &plan->predicted))
-		goto out;
-	*out = plan;
-	plan = NULL;
+	*out = p.plan;
+	p.plan = NULL;
 	rc = 0;
 out:
 	planner_release(&p);
-	plan_free(plan);
+	plan_free(p.plan);
+	return rc;
+}
+
+static uint64_t excess_after(const struct plan *p)
+{
+	return p->predicted.runs - p->predicted.ideal_runs;
+}
+
+/* Nothing can be better than this by much: all is whole, at the price of the fragmented blocks. */
+static bool good_enough(const struct plan *p, const struct summary *before)
+{
+	return !p->predicted.frag_files && plan_copy_blocks(p) <= before->frag_blocks;
+}
+
+int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,
+		 struct error *err)
+{
+	struct plan *a = NULL, *b = NULL;
+	struct ideal *ideal = NULL;
+	struct state *st = NULL;
+	struct summary before;
+	int rc = -1;
+	if (s->n_file >= UINT32_MAX)
+		return error_set(err, ERROR_OPERATION, "plan: too many files");
+	if (ideal_new(s, &ideal, err) || state_new(s, &st, err) ||
+	    state_summary(st, ideal, &before) || make(s, o, ideal, CHEAP_FIRST, &a, err))
+		goto out;
+	if (!good_enough(a, &before)) {
+		if (make(s, o, ideal, ROOM_FIRST, &b, err))
+			goto out;
+		if (excess_after(b) < excess_after(a) ||
+		    (excess_after(b) == excess_after(a) &&
+		     plan_copy_blocks(b) < plan_copy_blocks(a))) {
+			struct plan *c = a;
+			a = b;
+			b = c;
+		}
+	}
+	*out = a;
+	a = NULL;
+	rc = 0;
+out:
+	state_free(st);
+	ideal_free(ideal);
+	plan_free(a);
+	plan_free(b);
 	return rc;
 }

@@ -50,6 +50,13 @@ static int set_map(struct schedule *sc, size_t file, struct filemap *map, struct
 	return state_set_map(sc->st, file, map, err);
 }
 
+void schedule_forget(struct schedule *sc)
+{
+	memset(sc->worse, 0, sc->snap->n_file * sizeof(*sc->worse));
+	sc->n_worse = 0;
+	sc->freed.n = 0;
+}
+
 static void pending_release(struct pending *f)
 {
 	free(f->move);

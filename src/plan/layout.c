@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * layout: where files would lie, before anything is moved.
+ *
+ * A file that lies in one piece is an object; it can be lifted (its blocks become a gap) and put
+ * elsewhere. Everything else is either a gap or stays where it is. Changes can be taken back to a
+ * mark. Room for a file is made in two ways: a window of small objects is emptied and they are put
+ * into other gaps, or the objects between gaps are shifted together so that the gaps become one.
+ */
+#include "layout.h"
+#include <stdlib.h>
+
+/* Where windows are looked for: so many of the longest gaps, and of the file's own places. */
+#define SEEDS 12u
+/* Objects that a window may hold. */
+#define MOST_OBJECTS 200u
+
+struct window {
+	uint64_t start, end;
+	uint64_t cost; /* blocks that have to move for it */
+	uint64_t room; /* gaps in it */
+};
+
+int layout_init(struct layout *l, const struct state *st, struct error *err)
+{
+	const struct snapshot *s = st->snap;
+	*l = (struct layout){ .st = st, .n_file = s->n_file };
+	l->at = malloc((s->n_file + 1) * sizeof(*l->at));
+	l->home = malloc((s->n_file + 1) * sizeof(*l->home));
+	l->blocks = malloc((s->n_file + 1) * sizeof(*l->blocks));
+	if (!l->at || !l->home || !l->blocks)
+		return error_nomem(err, "planning");
+	for (size_t i = 0; i < s->n_file; i++) {
+		const struct filemap *m = state_map(st, i);
+		l->blocks[i] = filemap_blocks(m->ext, m->n_ext);
+		l->at[i] = filemap_runs(m->ext, m->n_ext) == 1 ? m->ext[0].pblk : NOWHERE;
+		l->home[i] = l->at[i];
+	}
+	return rangeset_clone(st->free, &l->gap, err);
+}
+
+void layout_release(struct layout *l)
+{
+	addrmap_release(&l->object);
+	rangeset_free(l->gap);
+	free(l->at);
+	free(l->home);
+	free(l->blocks);
+	free(l->undo);
+	free(l->file);
+	*l = (struct layout){ 0 };
+}
+
+static int note(struct layout *l, size_t file, struct error *err)
+{
+	if (plan_reserve(&l->undo, &l->cap_undo, l->n_undo + 1, sizeof(*l->undo), err))
+		return -1;
+	l->undo[l->n_undo++] = (struct layout_undo){ file, l->at[file] };
+	return 0;
+}
+
+static int lift(struct layout *l, size_t file, struct error *err)
+{
+	if (l->indexed)
+		addrmap_del(&l->object, l->at[file]);
+	if (rangeset_add(l->gap, l->at[file], l->blocks[file], err))
+		return -1;
+	l->at[file] = NOWHERE;
+	return 0;
+}
+
+static int put(struct layout *l, size_t file, uint64_t start, struct error *err)
+{
+	if (rangeset_remove(l->gap, start, l->blocks[file], err) ||
+	    (l->indexed && addrmap_put(&l->object, start, (uint32_t)file, err)))
+		return -1;
+	l->at[file] = start;
+	return 0;
+}
+
+int layout_lift(struct layout *l, size_t file, struct error *err)
+{
+	return note(l, file, err) || lift(l, file, err) ? -1 : 0;
+}
+
+int layout_put(struct layout *l, size_t file, uint64_t start, struct error *err)
+{
+	return note(l, file, err) || put(l, file, start, err) ? -1 : 0;
+}
+
+static int take_back(struct layout *l, size_t mark, struct error *err)
+{
+	while (l->n_undo > mark) {
+		struct layout_undo u = l->undo[--l->n_undo];
+		if (l->at[u.file] != NOWHERE && lift(l, u.file, err))
+			return -1;
+		if (u.was != NOWHERE && put(l, u.file, u.was, err))
+			return -1;
+	}
+	return 0;
+}
+
+static int make_index(struct layout *l, struct error *err)
+{
+	struct weighted *w;
+	size_t n = 0;
+	int rc = 0;
+	if (l->indexed)
+		return 0;
+	w = malloc((l->n_file + 1) * sizeof(*w));
+	if (!w)
+		return error_nomem(err, "planning");
+	for (size_t i = 0; i < l->n_file; i++) {
+		if (l->at[i] != NOWHERE)
+			w[n++] = (struct weighted){ l->at[i], i };
+	}
+	weighted_sort(w, n);
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = addrmap_put(&l->object, w[i].weight, (uint32_t)w[i].index, err);
+	free(w);
+	l->indexed = !rc;
+	return rc;
+}
+
+/* ---- windows ---- */
+
+/* Blocks that have to be written if the object moves: none if it does anyway. */
+static uint64_t cost_of(const struct layout *l, size_t file)
+{
+	return l->at[file] == l->home[file] ? l->blocks[file] : 0;
+}
+
+/* The object right behind, or right before, the window, and the gap beyond it. */
+static bool beside(const struct layout *l, const struct window *w, bool behind, uint32_t *file,
+		   uint64_t *gap)
+{
+	uint64_t key, edge = behind ? w->end : w->start;
+	if (!edge || !addrmap_floor(&l->object, behind ? edge : edge - 1, &key, file))
+		return false;
+	if (behind ? key != edge : key + l->blocks[*file] != edge)
+		return false;
+	*gap = behind ? room_from(l->gap, key + l->blocks[*file]) : room_before(l->gap, key);
+	return true;
+}
+
+/* Extends the window by one object and the gap beyond it, on the better side. */
+static bool extend(const struct layout *l, struct window *w, uint64_t largest)
+{
+	uint64_t gap[2], best = 0;
+	uint32_t file[2];
+	int side = -1;
+	for (int i = 0; i < 2; i++) {
+		if (!beside(l, w, i, &file[i], &gap[i]) || l->blocks[file[i]] > largest)
+			continue;
+		uint64_t cost = cost_of(l, file[i]);
+		/* Blocks gained for each block moved. */
+		uint64_t rate = cost ? (gap[i] << 16) / cost : UINT64_MAX;
+		if (side < 0 || rate > best) {
+			side = i;
+			best = rate;
+		}
+	}
+	if (side < 0)
+		return false;
+	w->cost += cost_of(l, file[side]);
+	w->room += gap[side];
+	if (side)
+		w->end += l->blocks[file[side]] + gap[side];
+	else
+		w->start -= l->blocks[file[side]] + gap[side];
+	return true;
+}
+
+/* The cheapest window that grows out of this gap. */
+static bool grow(const struct layout *l, const struct range *gap, uint64_t want, bool shift,
+		 uint64_t limit, struct window *out)
+{
+	struct window w = { gap->start, gap->start + gap->len, 0, gap->len };
+	for (unsigned i = 0; i < MOST_OBJECTS; i++) {
+		if ((shift ? w.room : w.end - w.start) >= want) {
+			*out = w;
+			return true;
+		}
+		if (!extend(l, &w, shift ? UINT64_MAX : want - 1) || w.cost > limit)
+			return false;
+	}
+	return false;
+}
+
+/* Gaps to begin with: the longest ones, and those where the file itself is. */
+static size_t find_seeds(struct layout *l, const struct runs *own, struct range *seed, size_t *n,
+			 struct error *err)
+{
+	int rc = 0;
+	size_t k;
+	*n = 0;
+	while (*n < SEEDS && rangeset_longest(l->gap, &seed[*n])) {
+		if (rangeset_remove(l->gap, seed[*n].start, seed[*n].len, err))
+			return -1;
+		++*n;
+	}
+	for (k = 0; k < *n && !rc; k++)
+		rc = rangeset_add(l->gap, seed[k].start, seed[k].len, err);
+	for (size_t i = 0; i < own->n && i < SEEDS && !rc; i++) {
+		struct range *r = &seed[*n];
+		if (rangeset_next(l->gap, own->at[i].pblk, r) &&
+		    r->start < own->at[i].pblk + own->at[i].blocks)
+			++*n;
+	}
+	return rc;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct weighted *x = a, *y = b;
+	if (x->weight != y->weight)
+		return x->weight > y->weight ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+/* The objects in the window, lifted. */
+static int lift_all(struct layout *l, const struct window *w, size_t *n, struct error *err)
+{
+	uint64_t at = w->start, key;
+	uint32_t file;
+	bool more = addrmap_floor(&l->object, at, &key, &file) && key == at;
+	*n = 0;
+	if (!more)
+		more = addrmap_above(&l->object, at, &key, &file);
+	while (more && key < w->end) {
+		if (plan_reserve(&l->file, &l->cap_file, *n + 1, sizeof(*l->file), err))
+			return -1;
+		l->file[(*n)++] = (struct weighted){ l->blocks[file], file };
+		at = key;
+		if (layout_lift(l, file, err))
+			return -1;
+		more = addrmap_above(&l->object, at, &key, &file);
+	}
+	return 0;
+}
+
+/* Puts the file into the window, and what was there into the gaps that fit best. */
+static int empty(struct layout *l, const struct window *w, size_t file, bool *ok, struct error *err)
+{
+	size_t n, mark = l->n_undo;
+	if (lift_all(l, w, &n, err) || layout_put(l, file, w->start, err))
+		return -1;
+	qsort(l->file, n, sizeof(*l->file), by_size);
+	*ok = true;
+	for (size_t i = 0; i < n && *ok; i++) {
+		struct range r;
+		*ok = rangeset_best_fit(l->gap, l->file[i].weight, w->start, &r);
+		if (*ok && layout_put(l, l->file[i].index, r.start, err))
+			return -1;
+	}
+	return *ok ? 0 : take_back(l, mark, err);
+}
+
+/* Shifts the objects in the window to its start, and puts the file behind them. */
+static int shift(struct layout *l, const struct window *w, size_t file, struct error *err)
+{
+	uint64_t at = w->start;
+	size_t n;
+	if (lift_all(l, w, &n, err))
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		if (layout_put(l, l->file[i].index, at, err))
+			return -1;
+		at += l->file[i].weight;
+	}
+	return layout_put(l, file, at, err);
+}
+
+int layout_make_room(struct layout *l, size_t file, const struct runs *own, uint64_t limit,
+		     bool *ok, struct error *err)
+{
+	struct range seed[2 * SEEDS];
+	struct window best[2], w;
+	bool found[2] = { false, false };
+	size_t n;
+	*ok = false;
+	if (make_index(l, err) || find_seeds(l, own, seed, &n, err))
+		return -1;
+	for (int how = 0; how < 2; how++) {
+		for (size_t i = 0; i < n; i++) {
+			if (!grow(l, &seed[i], l->blocks[file], how, limit, &w))
+				continue;
+			if (!found[how] || w.cost < best[how].cost)
+				best[how] = w;
+			found[how] = true;
+		}
+	}
+	if (found[0] && (!found[1] || best[0].cost <= best[1].cost) &&
+	    empty(l, &best[0], file, ok, err))
+		return -1;
+	if (*ok || !found[1])
+		return 0;
+	*ok = true;
+	return shift(l, &best[1], file, err);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pack: makes room where files don't fit as they are.
+ *
+ * The blocks of all fragmented files, and the tree blocks that they won't need any more, count as
+ * gaps, and the files are put into the gaps anew, the largest first: where most of a file lies
+ * already, else where it fits best, else where room can be made at the cost of files that are in
+ * one piece (layout.c), else in fewer pieces. A file for which there is no way stays as it is, and
+ * the whole is done again without its blocks. Then permute() brings about what was found.
+ */
+#include "layout.h"
+#include <stdlib.h>
+
+/* Blocks of other files that may have to move to make room for a block. */
+#define EFFORT 8u
+/* Attempts, each without the files that had no place in the one before. */
+#define ATTEMPTS 6
+
+/* When a file goes where some of it lies already: always, if that leaves no small gaps, never. */
+enum keep { KEEP_ANY, KEEP_FLUSH, KEEP_NONE, KEEPS };
+
+struct pack {
+	const struct state *st;
+	const struct ideal *ideal;
+	struct layout lay;
+	struct runs runs;
+	struct weighted *item; /* files, the largest first */
+	size_t n_item;
+	bool *frozen; /* by item's index in `file` */
+	const size_t *file;
+	struct want *want;
+	size_t n_want, cap_want;
+	uint64_t excess, blocks; /* afterwards; to be moved */
+};
+
+/* Records of the file if it lay in one piece. */
+static uint64_t least_records(const struct filemap *m)
+{
+	uint64_t n = 0, len = 0;
+	for (size_t i = 0; i < m->n_ext; i++) {
+		const struct extent *e = &m->ext[i], *last = i ? e - 1 : NULL;
+		bool same = last && last->unwritten == e->unwritten &&
+			    (uint64_t)last->lblk + last->len == e->lblk;
+		len = same ? len + e->len : e->len;
+		n += !same;
+		for (uint64_t most = e->unwritten ? EXTENT_MAX_UNWRITTEN : EXTENT_MAX_INIT;
+		     len > most; len -= most)
+			n++;
+	}
+	return n;
+}
+
+static int give_up_place(struct pack *pk, size_t file, struct error *err)
+{
+	const struct filemap *m = state_map(pk->st, file);
+	if (runs_of(m, &pk->runs, err))
+		return -1;
+	for (size_t i = 0; i < pk->runs.n; i++) {
+		const struct run *r = &pk->runs.at[i];
+		if (rangeset_add(pk->lay.gap, r->pblk, r->blocks, err))
+			return -1;
+	}
+	pk->lay.at[file] = pk->lay.home[file] = NOWHERE;
+	if (!m->depth || least_records(m) > EXTENT_ROOT_RECORDS)
+		return 0;
+	for (uint32_t l = 0; l < m->depth; l++) {
+		for (size_t i = 0; i < m->n_node[l]; i++) {
+			if (rangeset_add(pk->lay.gap, m->node[l][i].pblk, 1, err))
+				return -1;
+		}
+	}
+	return 0;
+}
+
+/* Would the file at `start` leave nothing beside it, or as much as itself at least? */
+static bool flush(const struct pack *pk, uint64_t start, uint64_t blocks)
+{
+	uint64_t before = room_before(pk->lay.gap, start);
+	uint64_t behind = room_from(pk->lay.gap, start + blocks);
+	return (!before || before >= blocks) && (!behind || behind >= blocks);
+}
+
+/* The place that keeps most of the file where it is. */
+static int find_kept(struct pack *pk, uint64_t blocks, enum keep keep, uint64_t *start, bool *found,
+		     struct error *err)
+{
+	const struct runs *r = &pk->runs;
+	struct weighted *w = malloc(r->n * sizeof(*w));
+	uint64_t best = 0;
+	size_t n = 0;
+	*found = false;
+	if (!w)
+		return error_nomem(err, "planning");
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->at[i].pblk >= r->at[i].offset)
+			w[n++] = (struct weighted){ r->at[i].pblk - r->at[i].offset, i };
+	}
+	weighted_sort(w, n);
+	for (size_t i = 0; i < n;) {
+		uint64_t at = w[i].weight, kept = 0;
+		for (; i < n && w[i].weight == at; i++)
+			kept += r->at[w[i].index].blocks;
+		if (kept <= best || !rangeset_contains(pk->lay.gap, at, blocks) ||
+		    (keep == KEEP_FLUSH && !flush(pk, at, blocks)))
+			continue;
+		best = kept;
+		*start = at;
+		*found = true;
+	}
+	free(w);
+	return 0;
+}
+
+static int add_want(struct pack *pk, struct want w, struct error *err)
+{
+	if (plan_reserve(&pk->want, &pk->cap_want, pk->n_want + 1, sizeof(w), err))
+		return -1;
+	pk->want[pk->n_want++] = w;
+	return 0;
+}
+
+/* Puts the file into the longest gaps. *ok = false: it would have to be in too many. */
+static int spread(struct pack *pk, size_t file, uint64_t near, uint64_t ideal, bool *ok,
+		  struct error *err)
+{
+	const struct filemap *m = state_map(pk->st, file);
+	uint64_t left = pk->runs.blocks, most = pk->runs.n - 1, n = 0;
+	uint64_t records = least_records(m);
+	size_t mark = pk->n_want;
+	/* Its tree blocks are given away already. */
+	if (m->depth && records <= EXTENT_ROOT_RECORDS && most > EXTENT_ROOT_RECORDS - records + 1)
+		most = EXTENT_ROOT_RECORDS - records + 1;
+	while (left && n < most) {
+		struct range r;
+		if (!rangeset_longest(pk->lay.gap, &r))
+			break;
+		if (r.len >= left)
+			rangeset_best_fit(pk->lay.gap, left, near, &r);
+		uint64_t len = r.len < left ? r.len : left;
+		if (rangeset_remove(pk->lay.gap, r.start, len, err) ||
+		    add_want(pk, (struct want){ file, pk->runs.blocks - left, len, r.start }, err))
+			return -1;
+		left -= len;
+		n++;
+	}
+	*ok = !left;
+	if (*ok) {
+		pk->excess += n > ideal ? n - ideal : 0;
+		return 0;
+	}
+	for (; pk->n_want > mark; pk->n_want--) {
+		const struct want *w = &pk->want[pk->n_want - 1];
+		if (rangeset_add(pk->lay.gap, w->to, w->len, err))
+			return -1;
+	}
+	return 0;
+}
+
+static int place(struct pack *pk, size_t file, enum keep keep, bool *ok, struct error *err)
+{
+	const struct geometry *g = &pk->st->snap->geo;
+	uint32_t ino = pk->st->snap->file[file].ino;
+	uint64_t near = geometry_group_first(g, geometry_inode_group(g, ino)), start = 0;
+	uint64_t blocks = pk->lay.blocks[file], ideal = ideal_runs(pk->ideal, blocks);
+	struct range r;
+	*ok = false;
+	if (runs_of(state_map(pk->st, file), &pk->runs, err) ||
+	    (keep != KEEP_NONE && find_kept(pk, blocks, keep, &start, ok, err)))
+		return -1;
+	if (!*ok && rangeset_best_fit(pk->lay.gap, blocks, near, &r)) {
+		start = r.start;
+		*ok = true;
+	}
+	if (*ok)
+		return layout_put(&pk->lay, file, start, err);
+	if (ideal == 1 && layout_make_room(&pk->lay, file, &pk->runs, EFFORT * blocks, ok, err))
+		return -1;
+	return *ok ? 0 : spread(pk, file, near, ideal, ok, err);
+}
+
+/* One attempt. *failed: files that had no place; they are frozen now. */
+static int attempt(struct pack *pk, enum keep keep, size_t *failed, struct error *err)
+{
+	layout_release(&pk->lay);
+	pk->n_want = 0;
+	pk->excess = 0;
+	*failed = 0;
+	if (layout_init(&pk->lay, pk->st, err))
+		return -1;
+	for (size_t i = 0; i < pk->n_item; i++) {
+		size_t k = pk->item[i].index;
+		if (!pk->frozen[k] && give_up_place(pk, pk->file[k], err))
+			return -1;
+	}
+	for (size_t i = 0; i < pk->n_item; i++) {
+		size_t k = pk->item[i].index;
+		bool ok;
+		if (pk->frozen[k]) {
+			const struct filemap *m = state_map(pk->st, pk->file[k]);
+			pk->excess += filemap_runs(m->ext, m->n_ext) -
+				      ideal_runs(pk->ideal, pk->lay.blocks[pk->file[k]]);
+			continue;
+		}
+		if (place(pk, pk->file[k], keep, &ok, err))
+			return -1;
+		pk->frozen[k] = !ok;
+		*failed += !ok;
+	}
+	return 0;
+}
+
+/* Files in one piece, and those that were put in one. */
+static int list_wants(struct pack *pk, struct error *err)
+{
+	const struct layout *l = &pk->lay;
+	for (size_t i = 0; i < l->n_file; i++) {
+		if (l->at[i] != NOWHERE && l->at[i] != l->home[i] &&
+		    add_want(pk, (struct want){ i, 0, l->blocks[i], l->at[i] }, err))
+			return -1;
+	}
+	pk->blocks = 0;
+	for (size_t i = 0; i < pk->n_want; i++)
+		pk->blocks += pk->want[i].len;
+	return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct weighted *x = a, *y = b;
+	if (x->weight != y->weight)
+		return x->weight > y->weight ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+static int start(struct pack *pk, const size_t *file, size_t n, struct error *err)
+{
+	pk->file = file;
+	pk->n_item = n;
+	pk->item = malloc((n + 1) * sizeof(*pk->item));
+	pk->frozen = malloc((n + 1) * sizeof(*pk->frozen));
+	if (!pk->item || !pk->frozen)
+		return error_nomem(err, "planning");
+	for (size_t i = 0; i < n; i++) {
+		const struct filemap *m = state_map(pk->st, file[i]);
+		pk->item[i] = (struct weighted){ filemap_blocks(m->ext, m->n_ext), i };
+	}
+	qsort(pk->item, n, sizeof(*pk->item), by_size);
+	return 0;
+}
+
+static int find_layout(struct pack *pk, enum keep keep, bool *found, struct error *err)
+{
+	size_t failed = 1;
+	for (size_t i = 0; i < pk->n_item; i++)
+		pk->frozen[i] = false;
+	for (int i = 0; i < ATTEMPTS && failed; i++) {
+		if (attempt(pk, keep, &failed, err))
+			return -1;
+	}
+	*found = !failed;
+	return failed ? 0 : list_wants(pk, err);
+}
+
+int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
+	      struct packing *out, struct error *err)
+{
+	struct pack pk = { .st = st, .ideal = ideal };
+	int rc = -1;
+	if (start(&pk, file, n, err))
+		goto out;
+	*out = (struct packing){ .excess = UINT64_MAX };
+	for (enum keep keep = 0; keep < KEEPS; keep++) {
+		bool found;
+		if (find_layout(&pk, keep, &found, err))
+			goto out;
+		if (!found || pk.excess > out->excess ||
+		    (pk.excess == out->excess && pk.blocks >= out->blocks))
+			continue;
+		free(out->want);
+		*out = (struct packing){ pk.want, pk.n_want, pk.excess, pk.blocks };
+		pk.want = NULL;
+		pk.n_want = pk.cap_want = 0;
+	}
+	rc = 0;
+out:
+	layout_release(&pk.lay);
+	free(pk.runs.at);
+	free(pk.item);
+	free(pk.frozen);
+	free(pk.want);
+	return rc;
+}
