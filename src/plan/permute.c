@@ -26,8 +26,10 @@
 #define THIN 8u
 /* Share of the blocks still to be moved that a thin batch may bounce. */
 #define BOUNCE 16u
-/* Parts with this share of their target open may be split, when a batch is thin. */
-#define SPLIT 8u
+/* Share of the free blocks that is kept for tree blocks. */
+#define RESERVE 16u
+/* Parts that a thin batch looks at. */
+#define LOOK 1024u
 
 struct part {
 	uint64_t offset, len; /* data blocks of the file */
@@ -68,6 +70,7 @@ struct permute {
 	struct job_file *job;
 	size_t n_job, cap_job;
 	struct addrmap target; /* of parts that are not there yet */
+	struct addrmap source; /* where they lie meanwhile */
 	struct rangeset *open;
 	struct list queue; /* jobs with parts to move, from `head` on */
 	size_t head;
@@ -103,7 +106,7 @@ static int look(struct permute *pm, uint32_t i, struct error *err)
 {
 	struct part *p = &pm->part[i];
 	struct job_file *j = &pm->job[p->job];
-	if (p->ready || p->bouncing || !p->open)
+	if (p->ready || p->bouncing || !p->open) /* what bounces is looked at again */
 		return 0;
 	if (p->open < p->len) {
 		if (p->partial)
@@ -127,7 +130,8 @@ static int add_part(struct permute *pm, struct part p, uint32_t *index, struct e
 	if (pm->n_part >= NONE - 1)
 		return error_set(err, ERROR_OPERATION, "plan: too many pieces");
 	if (plan_reserve(&pm->part, &pm->cap_part, pm->n_part + 1, sizeof(p), err) ||
-	    addrmap_put(&pm->target, p.to, (uint32_t)pm->n_part, err))
+	    addrmap_put(&pm->target, p.to, (uint32_t)pm->n_part, err) ||
+	    addrmap_put(&pm->source, p.from, (uint32_t)pm->n_part, err))
 		return -1;
 	*index = (uint32_t)pm->n_part;
 	pm->part[pm->n_part++] = p;
@@ -268,14 +272,6 @@ static int start(struct permute *pm, const struct want *wants, size_t n, struct 
 
 /* ---- a thin batch ---- */
 
-static bool wanted(const struct permute *pm, uint64_t start, uint64_t len)
-{
-	uint64_t key;
-	uint32_t i;
-	return addrmap_floor(&pm->target, start + len - 1, &key, &i) &&
-	       key + pm->part[i].len > start;
-}
-
 /* Cuts a part where its target is open: those pieces are ready then. */
 static int split_open(struct permute *pm, uint32_t i, struct error *err)
 {
@@ -294,31 +290,46 @@ static int split_open(struct permute *pm, uint32_t i, struct error *err)
 	return look(pm, i, err);
 }
 
-/* `share`: parts with at least one block in so many open. */
-static int split_partials(struct permute *pm, uint64_t share, struct error *err)
+/* Does the part belong in the list still? It may have become ready since, or have been split. */
+static bool still_partial(struct permute *pm, uint32_t i)
 {
+	struct part *p = &pm->part[i];
+	if (p->partial && !p->done && !p->ready && p->open)
+		return true;
+	p->partial = false;
+	return false;
+}
+
+/* The parts that have the largest share of their target open are cut there. */
+static int split_partials(struct permute *pm, struct error *err)
+{
+	uint64_t best = 1;
 	size_t n = pm->partial.n, kept = 0;
-	for (size_t k = 0; k < n; k++) {
-		uint32_t i = pm->partial.at[k];
-		struct part *p = &pm->part[i];
-		if (!p->partial)
-			continue;
-		if (p->done || p->ready || !p->open) {
-			p->partial = false;
-		} else if (p->open < p->len / share) {
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t k = kept = 0; k < n; k++) {
+			uint32_t i = pm->partial.at[k];
+			const struct part *p = &pm->part[i];
+			unsigned share = class_of(p->len) - class_of(p->open);
+			if (!still_partial(pm, i))
+				continue;
 			pm->partial.at[kept++] = i;
-		} else {
-			p->partial = false;
-			if (split_open(pm, i, err))
-				return -1;
+			if (!pass) {
+				if (p->open > best)
+					best = p->open;
+			} else if (p->open >= best / 4 || share < 3) {
+				kept--;
+				pm->part[i].partial = false;
+				if (split_open(pm, i, err))
+					return -1;
+			}
 		}
+		pm->partial.n = n = kept;
 	}
-	/* Splitting leaves nothing that is open in parts: the list has not grown. */
-	pm->partial.n = kept;
 	return 0;
 }
 
-/* Puts part i on its way to free space; `most`: blocks, of which it may be cut. false: no room. */
+/* Puts part i on its way to free space. `cut`: a piece of it, if there is no room for all.
+ * *ok = false: no room. */
 static int bounce(struct permute *pm, uint32_t i, bool cut, bool *ok, struct error *err)
 {
 	struct rangeset *avail = pm->sc->st->free;
@@ -348,31 +359,123 @@ static int bounce(struct permute *pm, uint32_t i, bool cut, bool *ok, struct err
 	return push(&pm->queue, p->job, err);
 }
 
-/* Bounces the smallest parts that lie where others are wanted. *any: there was one. */
-static int bounce_some(struct permute *pm, uint64_t budget, bool force, bool *any,
-		       struct error *err)
+/* The first part, if any, that lies on [at, end) and doesn't leave in the next batch. */
+static bool next_blocker(const struct permute *pm, uint64_t *at, uint64_t end, uint32_t *i)
 {
-	*any = false;
-	for (unsigned c = 0; c < CLASSES; c++) {
+	uint64_t key;
+	bool have = addrmap_floor(&pm->source, *at, &key, i);
+	if (!have || key + pm->part[*i].len <= *at)
+		have = addrmap_above(&pm->source, *at, &key, i);
+	for (; have && key < end; have = addrmap_above(&pm->source, key, &key, i)) {
+		const struct part *b = &pm->part[*i];
+		*at = key + b->len;
+		if (!b->ready && !b->bouncing)
+			return true;
+	}
+	return false;
+}
+
+/* Blocks that have to bounce so that the target of p is open; UINT64_MAX: it isn't worth it. */
+static uint64_t cost_of(const struct permute *pm, const struct part *p)
+{
+	uint64_t cost = 0;
+	uint32_t i;
+	for (uint64_t at = p->to; next_blocker(pm, &at, p->to + p->len, &i);) {
+		const struct part *b = &pm->part[i];
+		if (b->away || b->len > 4 * p->len + 16)
+			return UINT64_MAX;
+		cost += b->len;
+	}
+	return cost;
+}
+
+/* Bounces what lies on the target of part i. */
+static int clear_target(struct permute *pm, uint32_t i, uint64_t *budget, bool *any,
+			struct error *err)
+{
+	uint64_t end = pm->part[i].to + pm->part[i].len, cost = cost_of(pm, &pm->part[i]);
+	bool ok = true;
+	uint32_t k;
+	if (!cost || cost > *budget)
+		return 0;
+	*budget -= cost;
+	for (uint64_t at = pm->part[i].to; ok && next_blocker(pm, &at, end, &k);) {
+		if (bounce(pm, k, false, &ok, err))
+			return -1;
+		*any |= ok;
+	}
+	return 0;
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct weighted *x = a, *y = b;
+	if (x->weight != y->weight)
+		return x->weight < y->weight ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Clears the targets that have the least share still occupied. */
+static int clear_partials(struct permute *pm, uint64_t *budget, bool *any, struct error *err)
+{
+	struct weighted w[LOOK];
+	size_t kept = 0, n = 0;
+	for (size_t k = 0; k < pm->partial.n; k++) {
+		uint32_t i = pm->partial.at[k];
+		const struct part *p = &pm->part[i];
+		if (!still_partial(pm, i))
+			continue;
+		pm->partial.at[kept++] = i;
+		if (n < LOOK)
+			w[n++] = (struct weighted){ ((p->len - p->open) << 16) / p->len, i };
+	}
+	pm->partial.n = kept;
+	qsort(w, n, sizeof(*w), by_weight);
+	for (size_t k = 0; k < n && *budget; k++) {
+		if (clear_target(pm, (uint32_t)w[k].index, budget, any, err))
+			return -1;
+	}
+	return 0;
+}
+
+/* Clears the smallest targets. */
+static int clear_small(struct permute *pm, uint64_t *budget, bool *any, struct error *err)
+{
+	for (unsigned c = 0, looked = 0; c < CLASSES && *budget; c++) {
 		struct list *l = &pm->size[c];
-		while (l->n) {
-			uint32_t i = l->at[l->n - 1];
-			struct part *p = &pm->part[i];
-			bool ok, must = force && !*any;
-			if (p->done || p->ready || p->away || p->bouncing ||
-			    class_of(p->len) != c || !wanted(pm, p->from, p->len)) {
-				l->n--;
+		for (size_t k = l->n; k > 0 && *budget && looked < LOOK; k--, looked++) {
+			uint32_t i = l->at[k - 1];
+			const struct part *p = &pm->part[i];
+			if (p->done || class_of(p->len) != c) {
+				l->at[k - 1] = l->at[--l->n];
 				continue;
 			}
-			if (p->len > budget && !must)
-				return 0;
-			l->n--;
-			if (bounce(pm, i, must, &ok, err))
+			if (!p->ready && clear_target(pm, i, budget, any, err))
 				return -1;
-			if (!ok)
-				return push(&pm->size[c], i, err);
-			*any = true;
-			budget -= p->len < budget ? p->len : budget;
+		}
+	}
+	return 0;
+}
+
+/* Bounces anything that lies on a target, in pieces if need be. */
+static int bounce_any(struct permute *pm, bool *any, struct error *err)
+{
+	for (unsigned c = 0; c < CLASSES && !*any; c++) {
+		struct list *l = &pm->size[c];
+		for (size_t k = l->n; k > 0 && !*any; k--) {
+			const struct part *p = &pm->part[l->at[k - 1]];
+			uint64_t at = p->to;
+			uint32_t i;
+			bool more = true;
+			if (p->done || p->ready || class_of(p->len) != c)
+				continue;
+			do {
+				more = next_blocker(pm, &at, p->to + p->len, &i);
+			} while (more && pm->part[i].away);
+			if (more && bounce(pm, i, true, any, err))
+				return -1;
+			if (!*any && !rangeset_count(pm->sc->st->free))
+				return 0;
 		}
 	}
 	return 0;
@@ -382,20 +485,24 @@ static int bounce_some(struct permute *pm, uint64_t budget, bool force, bool *an
 static int prepare(struct permute *pm, bool *any, struct error *err)
 {
 	uint64_t spare = rangeset_blocks(pm->sc->st->free);
-	uint64_t thin = (spare + rangeset_blocks(pm->open)) / THIN, budget;
+	uint64_t all = spare + rangeset_blocks(pm->open), thin = all / THIN, budget;
+	uint64_t reserve = all / RESERVE;
 	bool bounced = false;
 	if (thin > pm->pending_blocks / THIN)
 		thin = pm->pending_blocks / THIN;
 	if (thin > pm->sc->snap->limits.copy_blocks / 2)
 		thin = pm->sc->snap->limits.copy_blocks / 2;
-	if (pm->ready_blocks <= thin && split_partials(pm, SPLIT, err))
-		return -1;
-	if (pm->ready_blocks <= thin) {
-		budget = pm->pending_blocks / BOUNCE;
-		if (bounce_some(pm, budget, !pm->ready_blocks, &bounced, err))
+	if (pm->ready_blocks <= thin && spare > reserve) {
+		budget = spare - reserve;
+		if (budget > pm->pending_blocks / BOUNCE + 1)
+			budget = pm->pending_blocks / BOUNCE + 1;
+		if (clear_partials(pm, &budget, &bounced, err) ||
+		    (!bounced && clear_small(pm, &budget, &bounced, err)))
 			return -1;
 	}
-	if (!pm->ready_blocks && !bounced && split_partials(pm, UINT64_MAX, err))
+	if (!pm->queue.n && split_partials(pm, err))
+		return -1;
+	if (!pm->queue.n && bounce_any(pm, &bounced, err))
 		return -1;
 	*any = pm->queue.n > 0;
 	return 0;
@@ -436,9 +543,11 @@ static int settle(struct permute *pm, uint32_t i, bool moved, struct error *err)
 	if (p->bouncing) {
 		p->bouncing = false;
 		if (moved) {
+			addrmap_del(&pm->source, p->from);
 			p->from = p->dest;
 			p->away = true;
-			return look(pm, i, err);
+			return addrmap_put(&pm->source, p->from, i, err) || look(pm, i, err) ? -1
+											     : 0;
 		}
 		return rangeset_add(pm->sc->st->free, p->dest, p->len, err) ||
 				       push(&pm->size[class_of(p->len)], i, err) || look(pm, i, err)
@@ -451,6 +560,7 @@ static int settle(struct permute *pm, uint32_t i, bool moved, struct error *err)
 	pm->pending_blocks -= p->len;
 	pm->job[p->job].pending--;
 	addrmap_del(&pm->target, p->to);
+	addrmap_del(&pm->source, p->from);
 	return rangeset_remove(pm->open, p->to, p->len, err);
 }
 
@@ -564,6 +674,7 @@ static void release(struct permute *pm)
 	for (unsigned c = 0; c < CLASSES; c++)
 		free(pm->size[c].at);
 	addrmap_release(&pm->target);
+	addrmap_release(&pm->source);
 	rangeset_free(pm->open);
 	free(pm->part);
 	free(pm->job);

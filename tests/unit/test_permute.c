@@ -102,9 +102,9 @@ static void test_permute__cycle(void **state)
 	gives(GEO "file 12 file depth 0\next 0 5 10\nfile 13 file depth 0\next 0 5 20\n"
 		  "free 50 5\n",
 	      w, 2, true,
-	      "plan 1\nbatch 0 copy 5 journal 3 rest\nfile 13 last\nmove 0 5 20 50\n"
-	      "batch 1 copy 5 journal 3 rest\nfile 12 last\nmove 0 5 10 20\n"
-	      "batch 2 copy 5 journal 3 rest\nfile 13 last\nmove 0 5 50 10\n");
+	      "plan 1\nbatch 0 copy 5 journal 3 rest\nfile 12 last\nmove 0 5 10 50\n"
+	      "batch 1 copy 5 journal 3 rest\nfile 13 last\nmove 0 5 20 10\n"
+	      "batch 2 copy 5 journal 3 rest\nfile 12 last\nmove 0 5 50 20\n");
 }
 
 static void test_permute__cycle_through_one_free_block(void **state)
@@ -114,9 +114,9 @@ static void test_permute__cycle_through_one_free_block(void **state)
 	gives(GEO "file 12 file depth 0\next 0 2 10\nfile 13 file depth 0\next 0 2 20\n"
 		  "free 50 1\n",
 	      w, 2, true,
-	      "plan 1\nbatch 0 copy 1 journal 3\nfile 13 last\nmove 0 1 20 50\n"
-	      "batch 1 copy 1 journal 3\nfile 12 last\nmove 0 1 10 20\n"
-	      "batch 2 copy 1 journal 3\nfile 13 last\nmove 0 1 50 10\n"
+	      "plan 1\nbatch 0 copy 1 journal 3\nfile 12 last\nmove 0 1 10 50\n"
+	      "batch 1 copy 1 journal 3\nfile 13 last\nmove 0 1 20 10\n"
+	      "batch 2 copy 1 journal 3\nfile 12 last\nmove 0 1 50 20\n"
 	      "batch 3 copy 1 journal 3\nfile 12 last\nmove 1 1 11 50\n"
 	      "batch 4 copy 1 journal 3\nfile 13 last\nmove 1 1 21 11\n"
 	      "batch 5 copy 1 journal 3 rest\nfile 12 last\nmove 1 1 50 21\n");
