@@ -76,6 +76,7 @@ struct permute {
 	size_t head;
 	struct list partial;	   /* parts with a share of their target open */
 	struct list size[CLASSES]; /* parts by the logarithm of their length */
+	struct ranges lent;	   /* open blocks that bounces may use */
 	struct step *step;
 	size_t n_step, cap_step;
 	struct targets targets;
@@ -196,6 +197,21 @@ static int open_range(struct permute *pm, uint64_t start, uint64_t len, struct e
 	return 0;
 }
 
+/* The same for what is free of [start, start + len). */
+static int open_free(struct permute *pm, uint64_t start, uint64_t len, struct error *err)
+{
+	uint64_t at = start, end = start + len;
+	struct range r;
+	while (rangeset_next(pm->sc->st->free, at, &r) && r.start < end) {
+		uint64_t a = r.start > at ? r.start : at;
+		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
+		if (open_range(pm, a, z - a, err))
+			return -1;
+		at = z;
+	}
+	return 0;
+}
+
 /* ---- start ---- */
 
 static int by_file(const void *a, const void *b)
@@ -257,16 +273,8 @@ static int start(struct permute *pm, const struct want *wants, size_t n, struct 
 		rc = add_file(pm, w + i, k - i, err);
 	}
 	free(w);
-	for (size_t i = 0; i < pm->n_part && !rc; i++) {
-		uint64_t at = pm->part[i].to, end = at + pm->part[i].len;
-		struct range r;
-		while (!rc && rangeset_next(pm->sc->st->free, at, &r) && r.start < end) {
-			uint64_t a = r.start > at ? r.start : at;
-			uint64_t z = r.start + r.len < end ? r.start + r.len : end;
-			rc = open_range(pm, a, z - a, err);
-			at = z;
-		}
-	}
+	for (size_t i = 0; i < pm->n_part && !rc; i++)
+		rc = open_free(pm, pm->part[i].to, pm->part[i].len, err);
 	return rc;
 }
 
@@ -375,14 +383,21 @@ static bool next_blocker(const struct permute *pm, uint64_t *at, uint64_t end, u
 	return false;
 }
 
+static uint64_t longest_free(const struct permute *pm)
+{
+	struct range r = { 0 };
+	rangeset_longest(pm->sc->st->free, &r);
+	return r.len;
+}
+
 /* Blocks that have to bounce so that the target of p is open; UINT64_MAX: it isn't worth it. */
 static uint64_t cost_of(const struct permute *pm, const struct part *p)
 {
-	uint64_t cost = 0;
+	uint64_t cost = 0, longest = longest_free(pm);
 	uint32_t i;
 	for (uint64_t at = p->to; next_blocker(pm, &at, p->to + p->len, &i);) {
 		const struct part *b = &pm->part[i];
-		if (b->away || b->len > 4 * p->len + 16)
+		if (b->away || b->len > 4 * p->len + 16 || b->len > 4 * longest)
 			return UINT64_MAX;
 		cost += b->len;
 	}
@@ -400,9 +415,13 @@ static int clear_target(struct permute *pm, uint32_t i, uint64_t *budget, bool *
 		return 0;
 	*budget -= cost;
 	for (uint64_t at = pm->part[i].to; ok && next_blocker(pm, &at, end, &k);) {
-		if (bounce(pm, k, false, &ok, err))
+		uint64_t next = at;
+		at = pm->part[k].from > pm->part[i].to ? pm->part[k].from : pm->part[i].to;
+		if (bounce(pm, k, true, &ok, err))
 			return -1;
 		*any |= ok;
+		if (ok && pm->part[k].from + pm->part[k].len >= next)
+			at = next;
 	}
 	return 0;
 }
@@ -415,8 +434,40 @@ static int by_weight(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Clears the targets that have the least share still occupied. */
-static int clear_partials(struct permute *pm, uint64_t *budget, bool *any, struct error *err)
+/* Lets others use what is open of a part's target meanwhile. */
+static int lend(struct permute *pm, uint32_t i, struct error *err)
+{
+	struct part *p = &pm->part[i];
+	uint64_t end = p->to + p->len;
+	struct range r;
+	if (!still_partial(pm, i))
+		return 0;
+	for (uint64_t at = p->to; p->open && rangeset_next(pm->open, at, &r) && r.start < end;) {
+		uint64_t a = r.start > at ? r.start : at;
+		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
+		if (plan_reserve(&pm->lent.at, &pm->lent.cap, pm->lent.n + 1, sizeof(*pm->lent.at),
+				 err) ||
+		    rangeset_remove(pm->open, a, z - a, err) ||
+		    rangeset_add(pm->sc->st->free, a, z - a, err))
+			return -1;
+		pm->lent.at[pm->lent.n++] = (struct range){ a, z - a };
+		p->open -= z - a;
+		at = z;
+	}
+	return 0;
+}
+
+static uint64_t spare_blocks(const struct permute *pm)
+{
+	return rangeset_blocks(pm->sc->st->free);
+}
+
+/*
+ * Clears the targets that have the least share still occupied. Where free blocks are short, those
+ * that have the largest share occupied lend what is open of them.
+ */
+static int clear_partials(struct permute *pm, uint64_t reserve, uint64_t *budget, bool *any,
+			  struct error *err)
 {
 	struct weighted w[LOOK];
 	size_t kept = 0, n = 0;
@@ -431,8 +482,20 @@ static int clear_partials(struct permute *pm, uint64_t *budget, bool *any, struc
 	}
 	pm->partial.n = kept;
 	qsort(w, n, sizeof(*w), by_weight);
+	while (spare_blocks(pm) < reserve && n > 1) {
+		if (lend(pm, (uint32_t)w[--n].index, err))
+			return -1;
+	}
 	for (size_t k = 0; k < n && *budget; k++) {
-		if (clear_target(pm, (uint32_t)w[k].index, budget, any, err))
+		uint32_t i = (uint32_t)w[k].index;
+		uint64_t cost = cost_of(pm, &pm->part[i]);
+		if (cost > *budget)
+			continue;
+		while (spare_blocks(pm) < reserve + cost && n > k + 1) {
+			if (lend(pm, (uint32_t)w[--n].index, err))
+				return -1;
+		}
+		if (spare_blocks(pm) >= reserve + cost && clear_target(pm, i, budget, any, err))
 			return -1;
 	}
 	return 0;
@@ -484,20 +547,19 @@ static int bounce_any(struct permute *pm, bool *any, struct error *err)
 /* *any: there is something for the next batch. */
 static int prepare(struct permute *pm, bool *any, struct error *err)
 {
-	uint64_t spare = rangeset_blocks(pm->sc->st->free);
-	uint64_t all = spare + rangeset_blocks(pm->open), thin = all / THIN, budget;
-	uint64_t reserve = all / RESERVE;
+	uint64_t all = spare_blocks(pm) + rangeset_blocks(pm->open), reserve = all / RESERVE;
+	uint64_t thin = all / THIN, budget = pm->pending_blocks / BOUNCE + 1;
 	bool bounced = false;
 	if (thin > pm->pending_blocks / THIN)
 		thin = pm->pending_blocks / THIN;
 	if (thin > pm->sc->snap->limits.copy_blocks / 2)
 		thin = pm->sc->snap->limits.copy_blocks / 2;
-	if (pm->ready_blocks <= thin && spare > reserve) {
-		budget = spare - reserve;
-		if (budget > pm->pending_blocks / BOUNCE + 1)
-			budget = pm->pending_blocks / BOUNCE + 1;
-		if (clear_partials(pm, &budget, &bounced, err) ||
-		    (!bounced && clear_small(pm, &budget, &bounced, err)))
+	if (pm->ready_blocks <= thin && clear_partials(pm, reserve, &budget, &bounced, err))
+		return -1;
+	if (pm->ready_blocks <= thin && !bounced && spare_blocks(pm) > reserve) {
+		if (budget > spare_blocks(pm) - reserve)
+			budget = spare_blocks(pm) - reserve;
+		if (clear_small(pm, &budget, &bounced, err))
 			return -1;
 	}
 	if (!pm->queue.n && split_partials(pm, err))
@@ -637,6 +699,11 @@ static int run_batch(struct permute *pm, struct error *err)
 			return -1;
 	}
 	pm->sc->freed.n = 0;
+	for (size_t i = 0; i < pm->lent.n; i++) {
+		if (open_free(pm, pm->lent.at[i].start, pm->lent.at[i].len, err))
+			return -1;
+	}
+	pm->lent.n = 0;
 	return 0;
 }
 
@@ -680,6 +747,7 @@ static void release(struct permute *pm)
 	free(pm->job);
 	free(pm->queue.at);
 	free(pm->partial.at);
+	free(pm->lent.at);
 	free(pm->step);
 	free(pm->targets.at);
 	free(pm->moves.at);
