@@ -2,6 +2,13 @@
 /*
  * planner: which file next.
  *
+ * Several orders of the policies are tried on simulated states, and the plan that leaves the fewest
+ * runs more than needed wins, then the one that writes least:
+ *  - files that fit somewhere as a whole, then making room (pack.c), then files in fewer parts;
+ *  - making room first; files in fewer parts first.
+ * Each goes on until nothing improves any more. Making room counts only if it lowers the excess of
+ * runs; else it is taken back as a whole.
+ *
  * Rounds over the files that have more runs than they need, those with most of them first. A file
  * that can't be improved is set aside until there is a reason to look again: a free run long enough
  * for two of its runs, or blocks freed right beside one of them. When no such file is left, a full
@@ -320,12 +327,13 @@ static int make_room(struct planner *p, bool *better, struct error *err)
 /* ---- a plan ---- */
 
 /* In which order the policies are tried. */
-enum order { CHEAP_FIRST, ROOM_FIRST };
+enum order { CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST, ORDERS };
 
 static int improve(struct planner *p, enum order order, struct error *err)
 {
 	bool rounds, room;
-	if (order == ROOM_FIRST && make_room(p, &room, err))
+	if ((order == ROOM_FIRST && make_room(p, &room, err)) ||
+	    (order == PARTS_FIRST && run_rounds(p, ROUND_ALL, &rounds, err)))
 		return -1;
 	do {
 		if (run_rounds(p, ROUND_WHOLE, &rounds, err) || make_room(p, &room, err))
@@ -371,16 +379,26 @@ static uint64_t excess_after(const struct plan *p)
 	return p->predicted.runs - p->predicted.ideal_runs;
 }
 
-/* Nothing can be better than this by much: all is whole, at the price of the fragmented blocks. */
-static bool good_enough(const struct plan *p, const struct summary *before)
+static bool better(const struct plan *a, const struct plan *b)
 {
-	return !p->predicted.frag_files && plan_copy_blocks(p) <= before->frag_blocks;
+	if (excess_after(a) != excess_after(b))
+		return excess_after(a) < excess_after(b);
+	return plan_copy_blocks(a) < plan_copy_blocks(b);
+}
+
+/* Is it worth while to try this order too? */
+static bool worth_it(enum order order, const struct plan *best, const struct summary *before)
+{
+	if (order == PARTS_FIRST)
+		return excess_after(best);
+	/* Nothing is better by much than all whole at the price of the fragmented blocks. */
+	return best->predicted.frag_files || plan_copy_blocks(best) > before->frag_blocks;
 }
 
 int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,
 		 struct error *err)
 {
-	struct plan *a = NULL, *b = NULL;
+	struct plan *best = NULL, *p = NULL;
 	struct ideal *ideal = NULL;
 	struct state *st = NULL;
 	struct summary before;
@@ -388,26 +406,23 @@ int planner_make(const struct snapshot *s, const struct planner_options *o, stru
 	if (s->n_file >= UINT32_MAX)
 		return error_set(err, ERROR_OPERATION, "plan: too many files");
 	if (ideal_new(s, &ideal, err) || state_new(s, &st, err) ||
-	    state_summary(st, ideal, &before) || make(s, o, ideal, CHEAP_FIRST, &a, err))
+	    state_summary(st, ideal, &before) || make(s, o, ideal, CHEAP_FIRST, &best, err))
 		goto out;
-	if (!good_enough(a, &before)) {
-		if (make(s, o, ideal, ROOM_FIRST, &b, err))
+	for (enum order order = ROOM_FIRST; order < ORDERS; order++) {
+		if (!worth_it(order, best, &before))
+			continue;
+		if (make(s, o, ideal, order, &p, err))
 			goto out;
-		if (excess_after(b) < excess_after(a) ||
-		    (excess_after(b) == excess_after(a) &&
-		     plan_copy_blocks(b) < plan_copy_blocks(a))) {
-			struct plan *c = a;
-			a = b;
-			b = c;
-		}
+		struct plan *worse = better(p, best) ? best : p;
+		best = worse == p ? best : p;
+		plan_free(worse);
 	}
-	*out = a;
-	a = NULL;
+	*out = best;
+	best = NULL;
 	rc = 0;
 out:
 	state_free(st);
 	ideal_free(ideal);
-	plan_free(a);
-	plan_free(b);
+	plan_free(best);
 	return rc;
 }

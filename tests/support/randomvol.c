@@ -204,7 +204,7 @@ struct snapshot *randomvol_make(uint64_t seed)
 	m->scatter = pick(m, 101);
 	make_geometry(m);
 	make_fixed(m);
-	keep = chance(m, 15) ? 1 : pick(m, m->left / 2 + 1);
+	keep = chance(m, 30) ? 1 + pick(m, 3) : pick(m, m->left / 2 + 1);
 	inodes = s->geo.groups * s->geo.inodes_per_group;
 	s->file = room(inodes, sizeof(*s->file));
 	for (uint32_t ino = 11, failed = 0; ino <= inodes && m->left > keep && failed < 20; ino++)
