@@ -84,6 +84,7 @@ struct permute {
 	struct runs runs;
 	uint64_t ready_blocks, pending_blocks;
 	uint64_t moved; /* blocks, by the open batch */
+	bool starved;	/* the last batch could move nothing */
 };
 
 static int push(struct list *l, uint32_t value, struct error *err)
@@ -482,7 +483,7 @@ static int clear_partials(struct permute *pm, uint64_t reserve, uint64_t *budget
 	}
 	pm->partial.n = kept;
 	qsort(w, n, sizeof(*w), by_weight);
-	while (spare_blocks(pm) < reserve && n > 1) {
+	while (spare_blocks(pm) < reserve && n > (pm->starved ? 0 : 1)) {
 		if (lend(pm, (uint32_t)w[--n].index, err))
 			return -1;
 	}
@@ -547,14 +548,16 @@ static int bounce_any(struct permute *pm, bool *any, struct error *err)
 /* *any: there is something for the next batch. */
 static int prepare(struct permute *pm, bool *any, struct error *err)
 {
-	uint64_t all = spare_blocks(pm) + rangeset_blocks(pm->open), reserve = all / RESERVE;
+	uint64_t all = spare_blocks(pm) + rangeset_blocks(pm->open),
+		 reserve = all / RESERVE + (all > 2);
 	uint64_t thin = all / THIN, budget = pm->pending_blocks / BOUNCE + 1;
 	bool bounced = false;
 	if (thin > pm->pending_blocks / THIN)
 		thin = pm->pending_blocks / THIN;
 	if (thin > pm->sc->snap->limits.copy_blocks / 2)
 		thin = pm->sc->snap->limits.copy_blocks / 2;
-	if (pm->ready_blocks <= thin && clear_partials(pm, reserve, &budget, &bounced, err))
+	if ((pm->ready_blocks <= thin || pm->starved) &&
+	    clear_partials(pm, reserve, &budget, &bounced, err))
 		return -1;
 	if (pm->ready_blocks <= thin && !bounced && spare_blocks(pm) > reserve) {
 		if (budget > spare_blocks(pm) - reserve)
@@ -718,8 +721,10 @@ static int run(struct permute *pm, bool *done, struct error *err)
 			return 0;
 		if (run_batch(pm, err))
 			return -1;
-		if (!pm->moved)
+		/* Nothing could move, so tree blocks are short: once more with more of them. */
+		if (!pm->moved && pm->starved)
 			return 0;
+		pm->starved = !pm->moved;
 	}
 	*done = true;
 	return 0;

@@ -179,7 +179,7 @@ static size_t random_wants(const struct state *st, uint64_t *seed, struct want *
 	for (size_t i = 0; i < s->n_file; i++) {
 		const struct filemap *m = &s->file[i].map;
 		uint64_t lblk = 0;
-		bool flat = true;
+		bool flat = filemap_runs(m->ext, m->n_ext) > 1;
 		if (pick(seed, 100) >= percent)
 			continue;
 		for (size_t k = 0; k < m->n_ext; k++) {
@@ -251,7 +251,7 @@ static void test_permute__random_volumes(void **state)
 	}
 	print_message("%zu of %zu, %llu blocks for %llu\n", whole, tried,
 		      (unsigned long long)copied, (unsigned long long)moved);
-	assert_true(whole > tried * 99 / 100);
+	assert_true(whole > tried * 98 / 100);
 }
 
 int main(void)
