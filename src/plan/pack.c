@@ -24,6 +24,7 @@ struct pack {
 	const struct ideal *ideal;
 	struct layout lay;
 	struct runs runs;
+	struct ranges given;   /* scratch */
 	struct weighted *item; /* files, the largest first */
 	size_t n_item;
 	bool *frozen; /* by item's index in `file` */
@@ -50,6 +51,15 @@ static uint64_t least_records(const struct filemap *m)
 	return n;
 }
 
+static int add_range(struct ranges *r, uint64_t start, uint64_t len, struct error *err)
+{
+	if (plan_reserve(&r->at, &r->cap, r->n + 1, sizeof(*r->at), err))
+		return -1;
+	r->at[r->n++] = (struct range){ start, len };
+	return 0;
+}
+
+/* Lists what the file gives up: its blocks, and the tree blocks that it won't need. */
 static int give_up_place(struct pack *pk, size_t file, struct error *err)
 {
 	const struct filemap *m = state_map(pk->st, file);
@@ -57,7 +67,7 @@ static int give_up_place(struct pack *pk, size_t file, struct error *err)
 		return -1;
 	for (size_t i = 0; i < pk->runs.n; i++) {
 		const struct run *r = &pk->runs.at[i];
-		if (rangeset_add(pk->lay.gap, r->pblk, r->blocks, err))
+		if (add_range(&pk->given, r->pblk, r->blocks, err))
 			return -1;
 	}
 	pk->lay.at[file] = pk->lay.home[file] = NOWHERE;
@@ -65,10 +75,33 @@ static int give_up_place(struct pack *pk, size_t file, struct error *err)
 		return 0;
 	for (uint32_t l = 0; l < m->depth; l++) {
 		for (size_t i = 0; i < m->n_node[l]; i++) {
-			if (rangeset_add(pk->lay.gap, m->node[l][i].pblk, 1, err))
+			if (add_range(&pk->given, m->node[l][i].pblk, 1, err))
 				return -1;
 		}
 	}
+	return 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* What is given up becomes gaps. */
+static int make_gaps(struct pack *pk, struct error *err)
+{
+	const struct range *r = pk->given.at;
+	if (pk->given.n > 1)
+		qsort(pk->given.at, pk->given.n, sizeof(*r), by_start);
+	for (size_t i = 0; i < pk->given.n;) {
+		uint64_t start = r[i].start, end = start;
+		for (; i < pk->given.n && r[i].start == end; i++)
+			end += r[i].len;
+		if (rangeset_add(pk->lay.gap, start, end - start, err))
+			return -1;
+	}
+	pk->given.n = 0;
 	return 0;
 }
 
@@ -192,6 +225,8 @@ static int attempt(struct pack *pk, enum keep keep, size_t *failed, struct error
 		if (!pk->frozen[k] && give_up_place(pk, pk->file[k], err))
 			return -1;
 	}
+	if (make_gaps(pk, err))
+		return -1;
 	for (size_t i = 0; i < pk->n_item; i++) {
 		size_t k = pk->item[i].index;
 		bool ok;
@@ -285,6 +320,7 @@ int pack_find(const struct state *st, const struct ideal *ideal, const size_t *f
 out:
 	layout_release(&pk.lay);
 	free(pk.runs.at);
+	free(pk.given.at);
 	free(pk.item);
 	free(pk.frozen);
 	free(pk.want);

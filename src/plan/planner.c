@@ -327,7 +327,7 @@ static int make_room(struct planner *p, bool *better, struct error *err)
 /* ---- a plan ---- */
 
 /* In which order the policies are tried. */
-enum order { CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST, ORDERS };
+enum order { CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST };
 
 static int improve(struct planner *p, enum order order, struct error *err)
 {
@@ -379,49 +379,77 @@ static uint64_t excess_after(const struct plan *p)
 	return p->predicted.runs - p->predicted.ideal_runs;
 }
 
+/* Blocks to be written; what is journaled is written twice. */
+static uint64_t price(const struct plan *p)
+{
+	uint64_t n = plan_copy_blocks(p);
+	for (size_t i = 0; i < p->n_batch; i++)
+		n += 2 * p->batch[i].journal_blocks;
+	return n;
+}
+
 static bool better(const struct plan *a, const struct plan *b)
 {
 	if (excess_after(a) != excess_after(b))
 		return excess_after(a) < excess_after(b);
-	return plan_copy_blocks(a) < plan_copy_blocks(b);
+	return price(a) < price(b);
 }
 
-/* Is it worth while to try this order too? */
-static bool worth_it(enum order order, const struct plan *best, const struct summary *before)
+/* Nothing is better by much than all whole at the price of the fragmented blocks. */
+static bool good_enough(const struct plan *p, const struct summary *before)
 {
-	if (order == PARTS_FIRST)
-		return excess_after(best);
-	/* Nothing is better by much than all whole at the price of the fragmented blocks. */
-	return best->predicted.frag_files || plan_copy_blocks(best) > before->frag_blocks;
+	return !p->predicted.frag_files && plan_copy_blocks(p) <= before->frag_blocks;
+}
+
+/* Takes over the better one of two plans. */
+static void keep_better(struct plan **best, struct plan *p)
+{
+	if (*best && !better(p, *best)) {
+		plan_free(p);
+		return;
+	}
+	plan_free(*best);
+	*best = p;
+}
+
+static int try_orders(const struct snapshot *s, const struct planner_options *o,
+		      struct ideal *ideal, struct plan **best, struct error *err)
+{
+	static const enum order order[] = { CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST };
+	struct summary before;
+	struct state *st = NULL;
+	int rc = -1;
+	if (state_new(s, &st, err) || state_summary(st, ideal, &before))
+		goto out;
+	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+		struct plan *p;
+		if (i && (good_enough(*best, &before) ||
+			  (order[i] == PARTS_FIRST && !excess_after(*best))))
+			break;
+		if (make(s, o, ideal, order[i], &p, err))
+			goto out;
+		keep_better(best, p);
+	}
+	rc = 0;
+out:
+	state_free(st);
+	return rc;
 }
 
 int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,
 		 struct error *err)
 {
-	struct plan *best = NULL, *p = NULL;
+	struct plan *best = NULL;
 	struct ideal *ideal = NULL;
-	struct state *st = NULL;
-	struct summary before;
 	int rc = -1;
 	if (s->n_file >= UINT32_MAX)
 		return error_set(err, ERROR_OPERATION, "plan: too many files");
-	if (ideal_new(s, &ideal, err) || state_new(s, &st, err) ||
-	    state_summary(st, ideal, &before) || make(s, o, ideal, CHEAP_FIRST, &best, err))
+	if (ideal_new(s, &ideal, err) || try_orders(s, o, ideal, &best, err))
 		goto out;
-	for (enum order order = ROOM_FIRST; order < ORDERS; order++) {
-		if (!worth_it(order, best, &before))
-			continue;
-		if (make(s, o, ideal, order, &p, err))
-			goto out;
-		struct plan *worse = better(p, best) ? best : p;
-		best = worse == p ? best : p;
-		plan_free(worse);
-	}
 	*out = best;
 	best = NULL;
 	rc = 0;
 out:
-	state_free(st);
 	ideal_free(ideal);
 	plan_free(best);
 	return rc;
