@@ -210,14 +210,6 @@ static size_t find_seeds(struct layout *l, const struct runs *own, struct range 
 	return rc;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const struct weighted *x = a, *y = b;
-	if (x->weight != y->weight)
-		return x->weight > y->weight ? -1 : 1;
-	return (x->index > y->index) - (x->index < y->index);
-}
-
 /* The objects in the window, lifted. */
 static int lift_all(struct layout *l, const struct window *w, size_t *n, struct error *err)
 {
@@ -245,7 +237,7 @@ static int empty(struct layout *l, const struct window *w, size_t file, bool *ok
 	size_t n, mark = l->n_undo;
 	if (lift_all(l, w, &n, err) || layout_put(l, file, w->start, err))
 		return -1;
-	qsort(l->file, n, sizeof(*l->file), by_size);
+	weighted_sort_down(l->file, n);
 	*ok = true;
 	for (size_t i = 0; i < n && *ok; i++) {
 		struct range r;

@@ -259,14 +259,6 @@ static int list_wants(struct pack *pk, struct error *err)
 	return 0;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const struct weighted *x = a, *y = b;
-	if (x->weight != y->weight)
-		return x->weight > y->weight ? -1 : 1;
-	return (x->index > y->index) - (x->index < y->index);
-}
-
 static int start(struct pack *pk, const size_t *file, size_t n, struct error *err)
 {
 	pk->file = file;
@@ -279,7 +271,7 @@ static int start(struct pack *pk, const size_t *file, size_t n, struct error *er
 		const struct filemap *m = state_map(pk->st, file[i]);
 		pk->item[i] = (struct weighted){ filemap_blocks(m->ext, m->n_ext), i };
 	}
-	qsort(pk->item, n, sizeof(*pk->item), by_size);
+	weighted_sort_down(pk->item, n);
 	return 0;
 }
 

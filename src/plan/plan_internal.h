@@ -10,6 +10,7 @@
  *   layout.c     where files would lie
  *   permute.c    the same for every policy: wants that lie on each other's blocks -> an order of
  * moves, through free space
+ *   unblock.c    the part of it that finds work when little is ready
  *   schedule.c   the same for every policy: targets -> batches that obey the limits
  *   journal_count.c  metadata blocks that a batch journals
  *   map64.c      hash table
@@ -102,6 +103,8 @@ struct weighted {
 
 /* By weight, then by index. */
 void weighted_sort(struct weighted *at, size_t n);
+/* The greatest weight first, then by index. */
+void weighted_sort_down(struct weighted *at, size_t n);
 
 /* Free blocks right behind the block before `block`, that is, from `block` on; right before it. */
 uint64_t room_from(const struct rangeset *avail, uint64_t block);

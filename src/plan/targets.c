@@ -114,6 +114,18 @@ void weighted_sort(struct weighted *at, size_t n)
 		qsort(at, n, sizeof(*at), by_weight);
 }
 
+static int by_weight_down(const void *a, const void *b)
+{
+	const struct weighted *x = a, *y = b;
+	return x->weight == y->weight ? by_weight(a, b) : by_weight(b, a);
+}
+
+void weighted_sort_down(struct weighted *at, size_t n)
+{
+	if (n > 1)
+		qsort(at, n, sizeof(*at), by_weight_down);
+}
+
 uint64_t room_from(const struct rangeset *avail, uint64_t block)
 {
 	struct range r;

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unblock: the part of permute that finds work when little is ready: in long chains, in slides by a
+ * few blocks, and where there is nothing but cycles.
+ *
+ * Targets that are nearly open are cleared: what lies on them is bounced, that is, moved to free
+ * space for the time being. Free space is what nobody waits for; where it is short, targets that
+ * are mostly occupied lend what is open of them. If nothing can be cleared, parts are cut where
+ * their target is open.
+ */
+#include "permute.h"
+#include <stdlib.h>
+
+/* What a batch is thin against: free blocks, blocks still to be moved. */
+#define THIN 8u
+/* Share of the blocks still to be moved that a thin batch may bounce. */
+#define BOUNCE 16u
+/* Share of the free blocks that is kept for tree blocks. */
+#define RESERVE 16u
+/* Parts that a thin batch looks at. */
+#define LOOK 1024u
+
+/* Cuts a part where its target is open: those pieces are ready then. */
+static int split_open(struct permute *pm, uint32_t i, struct error *err)
+{
+	struct range r;
+	while (pm->part[i].open && pm->part[i].open < pm->part[i].len) {
+		struct part *p = &pm->part[i];
+		uint32_t rest;
+		if (!rangeset_next(pm->open, p->to, &r))
+			return 0;
+		uint64_t at = r.start > p->to ? r.start - p->to : r.start + r.len - p->to;
+		p->partial = false;
+		if (permute_split(pm, i, at, &rest, err) || permute_look(pm, i, err))
+			return -1;
+		i = rest;
+	}
+	return permute_look(pm, i, err);
+}
+
+/* Does the part belong in the list still? It may have become ready since, or have been split. */
+static bool still_partial(struct permute *pm, uint32_t i)
+{
+	struct part *p = &pm->part[i];
+	if (p->partial && !p->done && !p->ready && p->open)
+		return true;
+	p->partial = false;
+	return false;
+}
+
+/* The parts that have the largest share of their target open are cut there. */
+static int split_partials(struct permute *pm, struct error *err)
+{
+	uint64_t best = 1;
+	size_t n = pm->partial.n, kept = 0;
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t k = kept = 0; k < n; k++) {
+			uint32_t i = pm->partial.at[k];
+			const struct part *p = &pm->part[i];
+			unsigned share = permute_class(p->len) - permute_class(p->open);
+			if (!still_partial(pm, i))
+				continue;
+			pm->partial.at[kept++] = i;
+			if (!pass) {
+				if (p->open > best)
+					best = p->open;
+			} else if (p->open >= best / 4 || share < 3) {
+				kept--;
+				pm->part[i].partial = false;
+				if (split_open(pm, i, err))
+					return -1;
+			}
+		}
+		pm->partial.n = n = kept;
+	}
+	return 0;
+}
+
+/* Puts part i on its way to free space. `cut`: a piece of it, if there is no room for all.
+ * *ok = false: no room. */
+static int bounce(struct permute *pm, uint32_t i, bool cut, bool *ok, struct error *err)
+{
+	struct rangeset *avail = pm->sc->st->free;
+	uint32_t rest;
+	struct range r;
+	*ok = rangeset_best_fit(avail, pm->part[i].len, pm->part[i].to, &r);
+	if (!*ok && cut && rangeset_longest(avail, &r)) {
+		*ok = true;
+		if (permute_split(pm, i, r.len, &rest, err) || permute_look(pm, rest, err) ||
+		    permute_look(pm, i, err))
+			return -1;
+		if (pm->part[i].ready)
+			return 0;
+	}
+	if (!*ok)
+		return 0;
+	struct part *p = &pm->part[i];
+	struct job_file *j = &pm->job[p->job];
+	p->dest = r.start;
+	p->bouncing = true;
+	p->next = j->bounce;
+	j->bounce = i;
+	if (rangeset_remove(avail, r.start, p->len, err))
+		return -1;
+	return permute_queue(pm, p->job, err);
+}
+
+/* The first part, if any, that lies on [at, end) and doesn't leave in the next batch. */
+static bool next_blocker(const struct permute *pm, uint64_t *at, uint64_t end, uint32_t *i)
+{
+	uint64_t key;
+	bool have = addrmap_floor(&pm->source, *at, &key, i);
+	if (!have || key + pm->part[*i].len <= *at)
+		have = addrmap_above(&pm->source, *at, &key, i);
+	for (; have && key < end; have = addrmap_above(&pm->source, key, &key, i)) {
+		const struct part *b = &pm->part[*i];
+		*at = key + b->len;
+		if (!b->ready && !b->bouncing)
+			return true;
+	}
+	return false;
+}
+
+static uint64_t longest_free(const struct permute *pm)
+{
+	struct range r = { 0 };
+	rangeset_longest(pm->sc->st->free, &r);
+	return r.len;
+}
+
+/* Blocks that have to bounce so that the target of p is open; UINT64_MAX: it isn't worth it. */
+static uint64_t cost_of(const struct permute *pm, const struct part *p)
+{
+	uint64_t cost = 0, longest = longest_free(pm);
+	uint32_t i;
+	for (uint64_t at = p->to; next_blocker(pm, &at, p->to + p->len, &i);) {
+		const struct part *b = &pm->part[i];
+		if (b->away || b->len > 4 * p->len + 16 || b->len > 4 * longest)
+			return UINT64_MAX;
+		cost += b->len;
+	}
+	return cost;
+}
+
+/* Bounces what lies on the target of part i. */
+static int clear_target(struct permute *pm, uint32_t i, uint64_t *budget, bool *any,
+			struct error *err)
+{
+	uint64_t end = pm->part[i].to + pm->part[i].len, cost = cost_of(pm, &pm->part[i]);
+	bool ok = true;
+	uint32_t k;
+	if (!cost || cost > *budget)
+		return 0;
+	*budget -= cost;
+	for (uint64_t at = pm->part[i].to; ok && next_blocker(pm, &at, end, &k);) {
+		uint64_t next = at;
+		at = pm->part[k].from > pm->part[i].to ? pm->part[k].from : pm->part[i].to;
+		if (bounce(pm, k, true, &ok, err))
+			return -1;
+		*any |= ok;
+		if (ok && pm->part[k].from + pm->part[k].len >= next)
+			at = next;
+	}
+	return 0;
+}
+
+/* Lets others use what is open of a part's target meanwhile. */
+static int lend(struct permute *pm, uint32_t i, struct error *err)
+{
+	struct part *p = &pm->part[i];
+	uint64_t end = p->to + p->len;
+	struct range r;
+	if (!still_partial(pm, i))
+		return 0;
+	for (uint64_t at = p->to; p->open && rangeset_next(pm->open, at, &r) && r.start < end;) {
+		uint64_t a = r.start > at ? r.start : at;
+		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
+		if (plan_reserve(&pm->lent.at, &pm->lent.cap, pm->lent.n + 1, sizeof(*pm->lent.at),
+				 err) ||
+		    rangeset_remove(pm->open, a, z - a, err) ||
+		    rangeset_add(pm->sc->st->free, a, z - a, err))
+			return -1;
+		pm->lent.at[pm->lent.n++] = (struct range){ a, z - a };
+		p->open -= z - a;
+		at = z;
+	}
+	return 0;
+}
+
+static uint64_t spare_blocks(const struct permute *pm)
+{
+	return rangeset_blocks(pm->sc->st->free);
+}
+
+/*
+ * Clears the targets that have the least share still occupied. Where free blocks are short, those
+ * that have the largest share occupied lend what is open of them.
+ */
+static int clear_partials(struct permute *pm, uint64_t reserve, uint64_t *budget, bool *any,
+			  struct error *err)
+{
+	struct weighted w[LOOK];
+	size_t kept = 0, n = 0;
+	for (size_t k = 0; k < pm->partial.n; k++) {
+		uint32_t i = pm->partial.at[k];
+		const struct part *p = &pm->part[i];
+		if (!still_partial(pm, i))
+			continue;
+		pm->partial.at[kept++] = i;
+		if (n < LOOK)
+			w[n++] = (struct weighted){ ((p->len - p->open) << 16) / p->len, i };
+	}
+	pm->partial.n = kept;
+	weighted_sort(w, n);
+	while (spare_blocks(pm) < reserve && n > (pm->starved ? 0 : 1)) {
+		if (lend(pm, (uint32_t)w[--n].index, err))
+			return -1;
+	}
+	for (size_t k = 0; k < n && *budget; k++) {
+		uint32_t i = (uint32_t)w[k].index;
+		uint64_t cost = cost_of(pm, &pm->part[i]);
+		if (cost > *budget)
+			continue;
+		while (spare_blocks(pm) < reserve + cost && n > k + 1) {
+			if (lend(pm, (uint32_t)w[--n].index, err))
+				return -1;
+		}
+		if (spare_blocks(pm) >= reserve + cost && clear_target(pm, i, budget, any, err))
+			return -1;
+	}
+	return 0;
+}
+
+/* Clears the smallest targets. */
+static int clear_small(struct permute *pm, uint64_t *budget, bool *any, struct error *err)
+{
+	for (unsigned c = 0, looked = 0; c < CLASSES && *budget; c++) {
+		struct list *l = &pm->size[c];
+		for (size_t k = l->n; k > 0 && *budget && looked < LOOK; k--, looked++) {
+			uint32_t i = l->at[k - 1];
+			const struct part *p = &pm->part[i];
+			if (p->done || permute_class(p->len) != c) {
+				l->at[k - 1] = l->at[--l->n];
+				continue;
+			}
+			if (!p->ready && clear_target(pm, i, budget, any, err))
+				return -1;
+		}
+	}
+	return 0;
+}
+
+/* Bounces anything that lies on a target, in pieces if need be. */
+static int bounce_any(struct permute *pm, bool *any, struct error *err)
+{
+	for (unsigned c = 0; c < CLASSES && !*any; c++) {
+		struct list *l = &pm->size[c];
+		for (size_t k = l->n; k > 0 && !*any; k--) {
+			const struct part *p = &pm->part[l->at[k - 1]];
+			uint64_t at = p->to;
+			uint32_t i;
+			bool more = true;
+			if (p->done || p->ready || permute_class(p->len) != c)
+				continue;
+			do {
+				more = next_blocker(pm, &at, p->to + p->len, &i);
+			} while (more && pm->part[i].away);
+			if (more && bounce(pm, i, true, any, err))
+				return -1;
+			if (!*any && !rangeset_count(pm->sc->st->free))
+				return 0;
+		}
+	}
+	return 0;
+}
+
+/* *any: there is something for the next batch. */
+int permute_prepare(struct permute *pm, bool *any, struct error *err)
+{
+	uint64_t all = spare_blocks(pm) + rangeset_blocks(pm->open),
+		 reserve = all / RESERVE + (all > 2);
+	uint64_t thin = all / THIN, budget = pm->pending_blocks / BOUNCE + 1;
+	bool bounced = false;
+	if (thin > pm->pending_blocks / THIN)
+		thin = pm->pending_blocks / THIN;
+	if (thin > pm->sc->snap->limits.copy_blocks / 2)
+		thin = pm->sc->snap->limits.copy_blocks / 2;
+	if ((pm->ready_blocks <= thin || pm->starved) &&
+	    clear_partials(pm, reserve, &budget, &bounced, err))
+		return -1;
+	if (pm->ready_blocks <= thin && !bounced && spare_blocks(pm) > reserve) {
+		if (budget > spare_blocks(pm) - reserve)
+			budget = spare_blocks(pm) - reserve;
+		if (clear_small(pm, &budget, &bounced, err))
+			return -1;
+	}
+	if (!pm->queue.n && split_partials(pm, err))
+		return -1;
+	if (!pm->queue.n && bounce_any(pm, &bounced, err))
+		return -1;
+	*any = pm->queue.n > 0;
+	return 0;
+}
