@@ -829,6 +829,32 @@ static void test_scan_volume__a_tree_block_shared(void **state)
 	refused("inode %u: tree block %u is also claimed by inode %u", one, from[0].ei_leaf, two);
 }
 
+/* What e2fsck repairs in a directory must be left for it to repair. */
+static void test_scan_volume__a_directory_with_holes_or_unwritten_blocks(void **state)
+{
+	ext2_filsys fs;
+	struct ext2_inode a;
+	struct ext3_extent *e = (struct ext3_extent *)&a.i_block[3];
+	uint32_t ino;
+
+	(void)state;
+	make_image(&shapes[1]);
+	ino = lookup("/dir");
+	fs = open_fs(EXT2_FLAG_RW);
+	assert_int_equal(ext2fs_read_inode(fs, ino, &a), 0);
+	assert_true(a.i_flags & EXT4_EXTENTS_FL);
+	e->ee_len |= 0x8000;
+	assert_int_equal(ext2fs_write_inode(fs, ino, &a), 0);
+	close_fs(fs);
+	refused("inode %u: its extents have an unwritten block", ino);
+	fs = open_fs(EXT2_FLAG_RW);
+	e->ee_len &= 0x7fff;
+	e->ee_block += 1;
+	assert_int_equal(ext2fs_write_inode(fs, ino, &a), 0);
+	close_fs(fs);
+	refused("inode %u: its extents leave a hole", ino);
+}
+
 static void test_scan_volume__group_count_wrong(void **state)
 {
 	ext2_filsys fs;
@@ -954,6 +980,7 @@ int main(void)
 		TEST(test_scan_volume__resize_inode_damaged),
 		TEST(test_scan_volume__tree_blocks_damaged),
 		TEST(test_scan_volume__a_tree_block_shared),
+		TEST(test_scan_volume__a_directory_with_holes_or_unwritten_blocks),
 		TEST(test_scan_volume__group_count_wrong),
 		TEST(test_scan_volume__inode_bitmap_disagrees),
 		TEST(test_scan_volume__inode_damaged),
