@@ -38,7 +38,9 @@ static void catch_signals(void)
 	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
 		if (sigaction(caught[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup */
 			sigaction(caught[i], &sa, NULL);
+	/* Errors of write(), reported as such: a reader that went away, a limit on file sizes. */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 /*
@@ -150,6 +152,16 @@ static void complain(const char *text)
 	free(safe);
 }
 
+/* An exit code other than 0 has its reason on standard error, where the text report has not. */
+static void complain_dropped(const struct report *r)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "done, but %zu files were dropped for I/O errors",
+		 r->n_dropped);
+	complain(text);
+}
+
 /* The report; -1 if it could not be written. */
 static int show(const struct session *ss, const struct report *r)
 {
@@ -202,6 +214,8 @@ static int run(const struct options *o)
 	}
 	if (r.error)
 		complain(r.error);
+	else if (r.outcome == OUTCOME_DROPPED && !text_wanted(o))
+		complain_dropped(&r);
 	report_release(&r);
 out:
 	if (ss.json)

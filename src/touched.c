@@ -80,12 +80,14 @@ static int add_bad_blocks(struct run *run, uint64_t start, uint64_t len)
 	return 0;
 }
 
-static const char *drop_text(enum move_drop why)
+static const char *drop_text(const struct move_dropped *d)
 {
-	switch (why) {
+	switch (d->why) {
 	case MOVE_SOURCE_FAILED:
 		return "its data can't be read";
 	case MOVE_TARGET_FAILED:
+		if (d->sys == ENOSPC || d->sys == EDQUOT) /* a sparse image */
+			return "no space is left where the image lies for its copy";
 		return "the free blocks it was to move to can't be written";
 	case MOVE_VERIFY_FAILED:
 		return "its copy did not read back equal";
@@ -108,7 +110,7 @@ static int list_dropped(struct run *run, uint32_t ino, const struct move_dropped
 		.runs = f ? filemap_runs(f->map.ext, f->map.n_ext) : 0,
 		.blocks = f ? filemap_blocks(f->map.ext, f->map.n_ext) : 0,
 		.block = d->block,
-		.why = drop_text(d->why),
+		.why = drop_text(d),
 	};
 	return 0;
 }
