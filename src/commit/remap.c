@@ -4,6 +4,7 @@
  * tree nodes and inode. Kernel fs/ext4/ext4_extents.h.
  */
 #include "internal.h"
+#include "proof.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,23 @@ static size_t changed_nodes(const struct filemap *map)
 		for (size_t i = 0; i < map->n_node[level]; i++)
 			n += map->node[level][i].changed != 0;
 	return n;
+}
+
+/* Is the mapping that will be written right, whoever computed it? */
+static int prove(const struct commit *c, const struct plan *p, const struct remap *r,
+		 struct error *err)
+{
+	const char *wrong = filemap_check(&r->after, c->geo->block_size);
+
+	if (!wrong)
+		wrong = proof_mapping(r->before, p->move + r->file->first_move, r->file->n_move,
+				      &r->after);
+	if (!wrong && proof_nodes(r->before, &r->after, &r->delta, &wrong, err))
+		return -1;
+	return wrong ? error_set(err, ERROR_OPERATION,
+				 "internal error: the new map of inode %u of %s is wrong: %s",
+				 r->file->ino, c->name, wrong)
+		     : 0;
 }
 
 int remap_compute(const struct commit *c, const struct plan *p, const struct plan_file *file,
@@ -61,6 +79,10 @@ int remap_compute(const struct commit *c, const struct plan *p, const struct pla
 				 "internal error: the tree blocks of inode %u of %s differ from "
 				 "the plan's",
 				 file->ino, c->name);
+	}
+	if (prove(c, p, &r, err)) {
+		remap_release(&r);
+		return -1;
 	}
 	*out = r;
 	return 0;
