@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * scan: files that boot code finds by block number, so that moving them would leave a machine that
+ * scan: files known by their places.
+ *
+ * Files that boot code finds by block number, so that moving them would leave a machine that
  * does not start: extlinux' ldlinux.sys, GRUB's blocklists, and with LILO and zipl a map file and
  * whatever it lists, which are files beside it. They are known by their usual places; symlinks are
  * not followed.
@@ -188,4 +190,32 @@ int boot_pin(const struct source *src, struct harvest *h, struct error *err)
 	}
 	free(p.ino);
 	return ret;
+}
+
+/*
+ * Quotas kept in files of the root directory, which the quota feature has replaced. What they count
+ * includes tree blocks, whose number changes with a move.
+ */
+int boot_refuse_quota(const struct source *src, struct error *err)
+{
+	static const char *const names[] = { "aquota.user", "aquota.group", "aquota.project",
+					     "quota.user", "quota.group" };
+	ext2_filsys fs = volume_fs(src->v);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		uint32_t dir = 0, ino = 0;
+		bool found = false;
+		errcode_t ret = look_up(fs, names[i], &dir, &ino);
+
+		if (!ret)
+			ret = is_regular(fs, ino, &found);
+		if (ret)
+			return library_error(src->v, ret, dir, err);
+		if (found)
+			return error_set(err, ERROR_USAGE,
+					 "%s: not supported yet: quotas kept in the file /%s; if "
+					 "they are no longer used, delete it",
+					 volume_arg(src->v), names[i]);
+	}
+	return 0;
 }

@@ -177,6 +177,8 @@ int mapped_check_resize(const struct source *src, const struct claims *claims, s
 
 /* Files that boot code knows by block number become fixed ones: looked up by their usual paths. */
 int boot_pin(const struct source *src, struct harvest *h, struct error *err);
+/* ERROR_USAGE where quotas are kept in files that can be seen. */
+int boot_refuse_quota(const struct source *src, struct error *err);
 
 /* I9. Sorts the claims. */
 int crosscheck(const struct source *src, struct harvest *h, struct error *err);

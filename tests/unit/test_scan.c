@@ -475,6 +475,28 @@ static void test_scan_volume__boot_files_stay_in_old_directories(void **state)
 	volume_close(v);
 }
 
+static void test_scan_volume__quota_files_are_refused(void **state)
+{
+	struct scan_options o = { .threads = 1, .queue_depth = 4 };
+	struct error err = ERROR_INIT;
+	struct snapshot *s = NULL;
+	struct image *im;
+	struct volume *v;
+
+	(void)state;
+	new_path();
+	image_mke2fs(path, 24 << 20, "", "-b 1024");
+	im = image_open(path);
+	image_dir(im, IMAGE_ROOT, "quota.user"); /* no file: no quotas */
+	image_put(im, IMAGE_ROOT, "aquota.group", &(struct place){ .len = 1 }, 7);
+	image_close(im);
+	v = open_volume();
+	assert_int_equal(scan_volume(v, &o, &s, &err), -1);
+	assert_int_equal(err.kind, ERROR_USAGE);
+	assert_non_null(strstr(err.text, "/aquota.group"));
+	volume_close(v);
+}
+
 static void count_progress(void *ctx, uint64_t done, uint64_t total)
 {
 	uint64_t *last = ctx;
@@ -1015,6 +1037,7 @@ int main(void)
 		TEST(test_scan_volume__excluded_files_stay),
 		TEST(test_scan_volume__boot_files_stay),
 		TEST(test_scan_volume__boot_files_stay_in_old_directories),
+		TEST(test_scan_volume__quota_files_are_refused),
 		TEST(test_scan_volume__progress_and_stop),
 		TEST(test_scan_volume__every_read_may_fail),
 		TEST(test_scan_files__reads_the_same_maps),
