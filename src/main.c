@@ -100,6 +100,16 @@ static void on_progress(void *ctx, enum report_phase phase, uint64_t done, uint6
 	progress_set(ss->progress, phase, done, total, bytes);
 }
 
+/* An earlier report? One byte would not tell it from an image, whose first 1,024 are anybody's. */
+static bool is_report(int fd)
+{
+	static const char key[] = "\"schema\"";
+	char head[64];
+	ssize_t n = pread(fd, head, sizeof(head), 0);
+
+	return n > 0 && head[0] == '{' && memmem(head, (size_t)n, key, sizeof(key) - 1);
+}
+
 /*
  * Opened before the run, so that a bad path shows before anything is written. An existing file is
  * replaced only if it looks like a report: a slip must not cost an image.
@@ -107,7 +117,6 @@ static void on_progress(void *ctx, enum report_phase phase, uint64_t done, uint6
 static int open_json(const char *path, FILE **out, struct error *err)
 {
 	struct stat st;
-	char first;
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
 
 	if (fd < 0 && (errno == EINVAL || errno == ESPIPE || errno == EACCES))
@@ -115,8 +124,7 @@ static int open_json(const char *path, FILE **out, struct error *err)
 	if (fd < 0)
 		return error_sys(err, ERROR_USAGE, errno, "--json: cannot write %s", path);
 	if (fstat(fd, &st) == 0 &&
-	    (S_ISBLK(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size &&
-				     (pread(fd, &first, 1, 0) != 1 || first != '{')))) {
+	    (S_ISBLK(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size && !is_report(fd)))) {
 		close(fd);
 		return error_set(err, ERROR_USAGE,
 				 "--json: %s is there and is no JSON report: not replaced", path);
