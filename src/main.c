@@ -44,6 +44,22 @@ static void catch_signals(void)
 }
 
 /*
+ * The OpenMP library ends the program with exit code 1 where it can't start a thread; for fsck that
+ * means "errors were corrected". We never use 1, so whoever does is such a library. For the file
+ * system this is like a kill at that moment.
+ */
+static void on_library_exit(int status, void *arg)
+{
+	(void)arg;
+	if (status != EXIT_FAILURE)
+		return;
+	fprintf(stderr, "scaledefrag-offline: a library gave up, see above; the file system is "
+			"safe, but may need its journal replayed (e2fsck -p); try --threads 1\n");
+	fflush(NULL);
+	_exit(ERROR_OPERATION);
+}
+
+/*
  * Descriptors 0, 1 and 2 must never become the file system's. A closed one is replaced by
  * something that can't be written, so that a closed standard output still shows as an error.
  */
@@ -236,7 +252,7 @@ int main(int argc, char **argv)
 	struct options o;
 	struct error err = ERROR_INIT;
 
-	if (reserve_descriptors())
+	if (reserve_descriptors() || on_exit(on_library_exit, NULL))
 		return ERROR_OPERATION;
 	if (options_parse(argc, argv, &o, &err)) {
 		complain(err.text);

@@ -22,6 +22,20 @@ for part in 8 4 2; do
 	is "file size limit 1/$part: same content" equal "$(digest x.img)" "$want"
 done
 
+# Threads that can't be started: the OpenMP library ends the program.
+if (ulimit -v 60000; "$BIN" --version) >/dev/null 2>&1; then
+	cp orig.img x.img
+	(ulimit -v 60000; "$BIN" -q --threads 16 x.img) >out 2>err
+	rc=$?
+	is "no memory for threads: exit code 8, or done" test $rc = 8 -o $rc = 0
+	is "no memory for threads: says why" test $rc = 0 -o -s err
+	e2fsck -p x.img >/dev/null 2>&1
+	is "no memory for threads: clean" clean x.img
+	is "no memory for threads: same content" equal "$(digest x.img)" "$want"
+else
+	skip "no memory for threads: the program can't start in so little (sanitizers)"
+fi
+
 # Free blocks are holes, and there is no room to fill them all.
 sparse() {
 	local a
