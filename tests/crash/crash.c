@@ -159,10 +159,11 @@ static size_t run_all(const struct setup *o)
 		failed += bad > 0;
 	}
 	printf("# %zu states: %zu replays, %zu by e2fsck -p, %zu kernel mounts (%zu skipped), %zu "
-	       "reruns; %zu bad\n",
+	       "reruns, %zu replays cut and repeated; %zu bad\n",
 	       (size_t)sum->states, (size_t)sum->judged[JUDGE_REPLAY],
 	       (size_t)sum->judged[JUDGE_PREEN], (size_t)sum->judged[JUDGE_MOUNT],
-	       (size_t)sum->skipped, (size_t)sum->judged[JUDGE_RERUN], (size_t)sum->bad);
+	       (size_t)sum->skipped, (size_t)sum->judged[JUDGE_RERUN],
+	       (size_t)sum->judged[JUDGE_AGAIN], (size_t)sum->bad);
 	return failed;
 }
 
