@@ -146,18 +146,29 @@ static int write_nodes(struct commit *c, const struct remap *r, uint8_t *buf, st
 	return 0;
 }
 
+int remap_count(const struct commit *c, const struct remap *r, struct ext2_inode *inode,
+		struct error *err)
+{
+	size_t taken = r->delta.n_taken, freed = r->delta.n_freed;
+	errcode_t rc = taken >= freed ? ext2fs_iblk_add_blocks(c->fs, inode, taken - freed)
+				      : ext2fs_iblk_sub_blocks(c->fs, inode, freed - taken);
+
+	return rc ? error_set(err, ERROR_FSCK,
+			      "inode %u of %s: its count of blocks is wrong; run: e2fsck -f %s",
+			      r->file->ino, c->name, c->name)
+		  : 0;
+}
+
 /* Only the mapping and the block count change (I6). */
 static int write_inode(struct commit *c, const struct remap *r, struct ext2_inode *inode, int size,
 		       struct error *err)
 {
-	size_t taken = r->delta.n_taken, freed = r->delta.n_freed;
 	errcode_t rc;
 
 	filemap_encode_root(&r->after, (uint8_t *)inode->i_block);
-	rc = taken >= freed ? ext2fs_iblk_add_blocks(c->fs, inode, taken - freed)
-			    : ext2fs_iblk_sub_blocks(c->fs, inode, freed - taken);
-	if (!rc)
-		rc = ext2fs_write_inode_full(c->fs, r->file->ino, inode, size);
+	if (remap_count(c, r, inode, err))
+		return -1;
+	rc = ext2fs_write_inode_full(c->fs, r->file->ino, inode, size);
 	return rc ? fs_error(c, rc, err, "inode %u", r->file->ino) : 0;
 }
 
