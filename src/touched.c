@@ -206,6 +206,13 @@ static int check_free(struct run *run, struct error *err)
 		}
 		at = a.start + a.len;
 	}
+	if (rangeset_count(run->s->avoid) == 0 && rangeset_next(run->st->free, at, &b)) {
+		rangeset_free(now);
+		return error_set(err, ERROR_OPERATION,
+				 "%s: block %llu should be free now and is not; run: e2fsck -fn %s",
+				 volume_arg(run->v), (unsigned long long)b.start,
+				 volume_arg(run->v));
+	}
 	rangeset_free(now);
 	return 0;
 }
