@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* figures: fills the report's numbers at the points of the pipeline where they are known. */
 #include "engine_run.h"
+#include "scaledefrag/array.h"
 #include "scaledefrag/scan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,7 @@ static int list_stay(struct run *run)
 	struct report_file *v = NULL;
 	size_t n = 0, cap = 0;
 	struct range longest = { 0, 0 };
+	struct error nomem = ERROR_INIT;
 
 	rangeset_longest(run->st->free, &longest);
 	for (size_t i = 0; i < run->s->n_file; i++) {
@@ -80,14 +82,9 @@ static int list_stay(struct run *run)
 			continue;
 		f.why = f.blocks > longest.len ? "no free run is long enough for it"
 					       : "no move would make it better";
-		if (n == cap) {
-			struct report_file *w = realloc(v, (cap = 2 * cap + 64) * sizeof *v);
-
-			if (!w) {
-				free(v);
-				return -1;
-			}
-			v = w;
+		if (array_reserve(&v, &cap, n + 1, sizeof(*v), &nomem)) {
+			free(v);
+			return -1;
 		}
 		v[n++] = f;
 	}

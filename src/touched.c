@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* touched: what a run has changed, what it had to drop, and reading it again at the end. */
 #include "engine_run.h"
+#include "scaledefrag/array.h"
 #include "scaledefrag/scan.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -140,15 +141,9 @@ int run_note_touched(struct run *run, size_t batch, const bool *skip, struct err
 {
 	const struct plan_batch *b = &run->p->batch[batch];
 
-	if (run->n_touched + b->n_file > run->cap_touched) {
-		size_t cap = 2 * run->cap_touched + b->n_file;
-		uint32_t *v = realloc(run->touched, cap * sizeof *v);
-
-		if (!v)
-			return error_nomem(err, "the list of touched files");
-		run->touched = v;
-		run->cap_touched = cap;
-	}
+	if (array_reserve(&run->touched, &run->cap_touched, run->n_touched + b->n_file,
+			  sizeof(*run->touched), err))
+		return -1;
 	for (uint64_t i = 0; i < b->n_file; i++)
 		if (!skip[i])
 			run->touched[run->n_touched++] = run->p->file[b->first_file + i].ino;

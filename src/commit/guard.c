@@ -19,15 +19,8 @@ struct block_list {
 
 static int list_add(struct block_list *l, uint64_t block, struct error *err)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 64;
-		uint64_t *more = reallocarray(l->block, cap, sizeof(*more));
-
-		if (!more)
-			return error_nomem(err, "checking a batch");
-		l->block = more;
-		l->cap = cap;
-	}
+	if (array_reserve(&l->block, &l->cap, l->n + 1, sizeof(*l->block), err))
+		return -1;
 	l->block[l->n++] = block;
 	return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef SCALEDEFRAG_COMMIT_INTERNAL_H
 #define SCALEDEFRAG_COMMIT_INTERNAL_H
 
+#include "scaledefrag/array.h"
 #include "scaledefrag/commit.h"
 #include "scaledefrag/journal.h"
 #include "scaledefrag/overlay.h"

@@ -42,16 +42,9 @@ static int visit(ext2_filsys fs, blk64_t *block, e2_blkcnt_t lblk, blk64_t ref_b
 		last->len++;
 		return 0;
 	}
-	if (w->n == w->cap) {
-		size_t cap = w->cap ? 2 * w->cap : 16;
-		struct range *run = realloc(w->run, cap * sizeof(*run));
-
-		if (!run) {
-			w->nomem = true;
-			return BLOCK_ABORT;
-		}
-		w->run = run;
-		w->cap = cap;
+	if (array_reserve(&w->run, &w->cap, w->n + 1, sizeof(*w->run), &(struct error)ERROR_INIT)) {
+		w->nomem = true;
+		return BLOCK_ABORT;
 	}
 	w->run[w->n++] = (struct range){ .start = *block, .len = 1 };
 	return 0;

@@ -43,7 +43,7 @@ struct pins {
 
 static int add_pin(struct pins *p, uint32_t ino)
 {
-	if (reserve(&p->ino, &p->cap, p->n + 1, sizeof(*p->ino), p->err))
+	if (array_reserve(&p->ino, &p->cap, p->n + 1, sizeof(*p->ino), p->err))
 		return -1;
 	p->ino[p->n++] = ino;
 	return 0;
@@ -163,7 +163,7 @@ static int leave_pins(struct harvest *h, const struct pins *p)
 		if (h->file[i].kind != FILE_REGULAR || already_left(h, before, ino) ||
 		    !bsearch(&ino, p->ino, p->n, sizeof(ino), compare_ino))
 			continue;
-		if (reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), p->err))
+		if (array_reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), p->err))
 			return -1;
 		h->left[h->n_left++] = (struct left){ .ino = ino, .why = LEAVE_BOOT, .file = i };
 	}
