@@ -16,6 +16,8 @@
  * Every block may be named once by ext, node, free and fixed.
  */
 #include "scaledefrag/array.h"
+#include <stdlib.h>
+#include <string.h>
 #include "scaledefrag/snapshot.h"
 #include "text.h"
 
