@@ -133,7 +133,9 @@ static bool is_report(int fd)
 static int open_json(const char *path, FILE **out, struct error *err)
 {
 	struct stat st;
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	/* A pipe opened for reading too would not wait for its reader, and lose the report. */
+	bool pipe = stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+	int fd = open(path, (pipe ? O_WRONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NOCTTY, 0666);
 
 	if (fd < 0 && (errno == EINVAL || errno == ESPIPE || errno == EACCES))
 		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
