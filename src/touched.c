@@ -161,6 +161,19 @@ static size_t sort_unique(uint32_t *v, size_t n)
 	return k;
 }
 
+int run_planned(const struct run *run, uint32_t **inos, size_t *n)
+{
+	uint32_t *v = malloc((run->p->n_file + 1) * sizeof(*v));
+
+	if (!v)
+		return -1;
+	for (size_t i = 0; i < run->p->n_file; i++)
+		v[i] = run->p->file[i].ino;
+	*n = sort_unique(v, run->p->n_file);
+	*inos = v;
+	return 0;
+}
+
 static bool same_map(const struct filemap *a, const struct filemap *b)
 {
 	if (a->n_ext != b->n_ext || a->depth != b->depth)

@@ -83,7 +83,7 @@ int place_journal(const struct commit *c, struct range **run, size_t *n, struct 
 	rc = ext2fs_block_iterate3(c->fs, c->fs->super->s_journal_inum, BLOCK_FLAG_READ_ONLY, NULL,
 				   visit, &w);
 	if (rc)
-		error_set(err, ERROR_FSCK,
+		error_set(err, volume_error_kind(rc),
 			  "cannot read the map of the journal of %s: %s; run: "
 			  "e2fsck -f %s",
 			  c->name, error_message(rc), c->name);
