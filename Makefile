@@ -106,6 +106,15 @@ install: all ## install the program and its man page (DESTDIR, PREFIX)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/sbin/scaledefrag-offline
 	install -D -m 644 man/scaledefrag-offline.8 $(DESTDIR)$(PREFIX)/share/man/man8/scaledefrag-offline.8
 
+C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find src include tests fixtures -name '*.[ch]')
+.PHONY: lint
+lint: ## clang-format, cppcheck, the man page's own check
+	clang-format --dry-run -Werror $(C_FILES)
+	cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
+		--suppress=missingIncludeSystem --suppress=memleak:src/plan/map64.c \
+		--suppress=memleak:src/scan/harvest.c -D_GNU_SOURCE -Iinclude -Isrc src
+	mandoc -T lint -W warning man/scaledefrag-offline.8
+
 # check, check-unit, check-crash, check-fault, check-e2e, crash-night, bench
 -include tests/tests.mk
 

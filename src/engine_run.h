@@ -56,6 +56,8 @@ void run_release(struct run *run);
 /* Files dropped by the mover: remembered, listed in the report, and marked in skip[]. */
 int run_note_dropped(struct run *run, size_t batch, const struct move_dropped *dropped, bool *skip,
 		     struct error *err);
+/* The inodes that the plan moves, sorted, unique; free(*inos). -1: no memory. */
+int run_planned(const struct run *run, uint32_t **inos, size_t *n);
 /* Files whose mapping the batch changed. */
 int run_note_touched(struct run *run, size_t batch, const bool *skip, struct error *err);
 /* Reads the touched files and the free space anew and fails if they are not what the state says. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* figures: fills the report's numbers at the points of the pipeline where they are known. */
 #include "engine_run.h"
+#include "scaledefrag/array.h"
 #include "scaledefrag/scan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -60,13 +61,39 @@ static int more_runs_first(const void *a, const void *b)
 	return (x->ino > y->ino) - (x->ino < y->ino);
 }
 
+static int cmp_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static bool listed(const uint32_t *inos, size_t n, uint32_t ino)
+{
+	return n && bsearch(&ino, inos, n, sizeof(*inos), cmp_u32);
+}
+
+static const char *why_fragmented(const struct report_file *f, bool planned, uint64_t longest_free)
+{
+	if (planned)
+		return "a run would move it";
+	return f->blocks > longest_free ? "no free run is long enough for it"
+					: "no move would make it better";
+}
+
 /* Files that stay fragmented: counted all, listed at most `list` of them, the worst first. */
 static int list_stay(struct run *run)
 {
 	struct report *r = run->r;
 	struct report_file *v = NULL;
-	size_t n = 0, cap = 0;
+	size_t n = 0, cap = 0, n_planned = 0;
+	uint32_t *planned = NULL; /* only where the plan was not carried out */
 	struct range longest = { 0, 0 };
+	struct error nomem = ERROR_INIT;
+
+	if ((run->o->dry_run || run->o->report_only) && run->p &&
+	    run_planned(run, &planned, &n_planned))
+		return -1;
 
 	rangeset_longest(run->st->free, &longest);
 	for (size_t i = 0; i < run->s->n_file; i++) {
@@ -78,32 +105,21 @@ static int list_stay(struct run *run)
 		f.ideal_runs = ideal_runs(run->ideal, f.blocks);
 		if (f.runs <= f.ideal_runs)
 			continue;
-		f.why = f.blocks > longest.len ? "no free run is long enough for it"
-					       : "no move would make it better";
-		if (n == cap) {
-			struct report_file *w = realloc(v, (cap = 2 * cap + 64) * sizeof *v);
-
-			if (!w) {
-				free(v);
-				return -1;
-			}
-			v = w;
+		f.why = why_fragmented(&f, listed(planned, n_planned, f.ino), longest.len);
+		if (array_reserve(&v, &cap, n + 1, sizeof(*v), &nomem)) {
+			free(planned);
+			free(v);
+			return -1;
 		}
 		v[n++] = f;
 	}
+	free(planned);
 	if (n)
 		qsort(v, n, sizeof *v, more_runs_first);
 	r->n_stay_all = n;
 	r->n_stay = n < run->o->list ? n : run->o->list;
 	r->stay = v;
 	return 0;
-}
-
-static int cmp_u32(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
 }
 
 static void name_them(struct report_file *v, size_t n, const uint32_t *inos, char *const *paths,

@@ -38,7 +38,25 @@ static void catch_signals(void)
 	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
 		if (sigaction(caught[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup */
 			sigaction(caught[i], &sa, NULL);
+	/* Errors of write(), reported as such: a reader that went away, a limit on file sizes. */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+}
+
+/*
+ * The OpenMP library ends the program with exit code 1 where it can't start a thread; for fsck that
+ * means "errors were corrected". We never use 1, so whoever does is such a library. For the file
+ * system this is like a kill at that moment.
+ */
+static void on_library_exit(int status, void *arg)
+{
+	(void)arg;
+	if (status != EXIT_FAILURE)
+		return;
+	fprintf(stderr, "scaledefrag-offline: a library gave up, see above; the file system is "
+			"safe, but may need its journal replayed (e2fsck -p); try --threads 1\n");
+	fflush(NULL);
+	_exit(ERROR_OPERATION);
 }
 
 /*
@@ -98,6 +116,16 @@ static void on_progress(void *ctx, enum report_phase phase, uint64_t done, uint6
 	progress_set(ss->progress, phase, done, total, bytes);
 }
 
+/* An earlier report? One byte would not tell it from an image, whose first 1,024 are anybody's. */
+static bool is_report(int fd)
+{
+	static const char key[] = "\"schema\"";
+	char head[64];
+	ssize_t n = pread(fd, head, sizeof(head), 0);
+
+	return n > 0 && head[0] == '{' && memmem(head, (size_t)n, key, sizeof(key) - 1);
+}
+
 /*
  * Opened before the run, so that a bad path shows before anything is written. An existing file is
  * replaced only if it looks like a report: a slip must not cost an image.
@@ -105,16 +133,16 @@ static void on_progress(void *ctx, enum report_phase phase, uint64_t done, uint6
 static int open_json(const char *path, FILE **out, struct error *err)
 {
 	struct stat st;
-	char first;
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	/* A pipe opened for reading too would not wait for its reader, and lose the report. */
+	bool pipe = stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+	int fd = open(path, (pipe ? O_WRONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NOCTTY, 0666);
 
 	if (fd < 0 && (errno == EINVAL || errno == ESPIPE || errno == EACCES))
 		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return error_sys(err, ERROR_USAGE, errno, "--json: cannot write %s", path);
 	if (fstat(fd, &st) == 0 &&
-	    (S_ISBLK(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size &&
-				     (pread(fd, &first, 1, 0) != 1 || first != '{')))) {
+	    (S_ISBLK(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size && !is_report(fd)))) {
 		close(fd);
 		return error_set(err, ERROR_USAGE,
 				 "--json: %s is there and is no JSON report: not replaced", path);
@@ -148,6 +176,16 @@ static void complain(const char *text)
 
 	fprintf(stderr, "scaledefrag-offline: %s\n", safe ? safe : "out of memory");
 	free(safe);
+}
+
+/* An exit code other than 0 has its reason on standard error, where the text report has not. */
+static void complain_dropped(const struct report *r)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "done, but %zu files were dropped for I/O errors",
+		 r->n_dropped);
+	complain(text);
 }
 
 /* The report; -1 if it could not be written. */
@@ -202,6 +240,8 @@ static int run(const struct options *o)
 	}
 	if (r.error)
 		complain(r.error);
+	else if (r.outcome == OUTCOME_DROPPED && !text_wanted(o))
+		complain_dropped(&r);
 	report_release(&r);
 out:
 	if (ss.json)
@@ -214,7 +254,7 @@ int main(int argc, char **argv)
 	struct options o;
 	struct error err = ERROR_INIT;
 
-	if (reserve_descriptors())
+	if (reserve_descriptors() || on_exit(on_library_exit, NULL))
 		return ERROR_OPERATION;
 	if (options_parse(argc, argv, &o, &err)) {
 		complain(err.text);

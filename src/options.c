@@ -238,7 +238,8 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		return 0;
 	case OPT_JSON:
 		o->json = true;
-		o->json_path = arg;
+		/* Standard output under a name: opened anew it would be overwritten by the text. */
+		o->json_path = arg && strcmp(arg, "-") && strcmp(arg, "/dev/stdout") ? arg : NULL;
 		return 0;
 	case OPT_PROGRESS:
 		return set_progress(arg, o, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* touched: what a run has changed, what it had to drop, and reading it again at the end. */
 #include "engine_run.h"
+#include "scaledefrag/array.h"
 #include "scaledefrag/scan.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -80,12 +81,14 @@ static int add_bad_blocks(struct run *run, uint64_t start, uint64_t len)
 	return 0;
 }
 
-static const char *drop_text(enum move_drop why)
+static const char *drop_text(const struct move_dropped *d)
 {
-	switch (why) {
+	switch (d->why) {
 	case MOVE_SOURCE_FAILED:
 		return "its data can't be read";
 	case MOVE_TARGET_FAILED:
+		if (d->sys == ENOSPC || d->sys == EDQUOT) /* a sparse image */
+			return "no space is left where the image lies for its copy";
 		return "the free blocks it was to move to can't be written";
 	case MOVE_VERIFY_FAILED:
 		return "its copy did not read back equal";
@@ -108,7 +111,7 @@ static int list_dropped(struct run *run, uint32_t ino, const struct move_dropped
 		.runs = f ? filemap_runs(f->map.ext, f->map.n_ext) : 0,
 		.blocks = f ? filemap_blocks(f->map.ext, f->map.n_ext) : 0,
 		.block = d->block,
-		.why = drop_text(d->why),
+		.why = drop_text(d),
 	};
 	return 0;
 }
@@ -138,15 +141,9 @@ int run_note_touched(struct run *run, size_t batch, const bool *skip, struct err
 {
 	const struct plan_batch *b = &run->p->batch[batch];
 
-	if (run->n_touched + b->n_file > run->cap_touched) {
-		size_t cap = 2 * run->cap_touched + b->n_file;
-		uint32_t *v = realloc(run->touched, cap * sizeof *v);
-
-		if (!v)
-			return error_nomem(err, "the list of touched files");
-		run->touched = v;
-		run->cap_touched = cap;
-	}
+	if (array_reserve(&run->touched, &run->cap_touched, run->n_touched + b->n_file,
+			  sizeof(*run->touched), err))
+		return -1;
 	for (uint64_t i = 0; i < b->n_file; i++)
 		if (!skip[i])
 			run->touched[run->n_touched++] = run->p->file[b->first_file + i].ino;
@@ -162,6 +159,19 @@ static size_t sort_unique(uint32_t *v, size_t n)
 		if (i == 0 || v[i] != v[i - 1])
 			v[k++] = v[i];
 	return k;
+}
+
+int run_planned(const struct run *run, uint32_t **inos, size_t *n)
+{
+	uint32_t *v = malloc((run->p->n_file + 1) * sizeof(*v));
+
+	if (!v)
+		return -1;
+	for (size_t i = 0; i < run->p->n_file; i++)
+		v[i] = run->p->file[i].ino;
+	*n = sort_unique(v, run->p->n_file);
+	*inos = v;
+	return 0;
 }
 
 static bool same_map(const struct filemap *a, const struct filemap *b)
@@ -203,6 +213,13 @@ static int check_free(struct run *run, struct error *err)
 					 volume_arg(run->v));
 		}
 		at = a.start + a.len;
+	}
+	if (rangeset_count(run->s->avoid) == 0 && rangeset_next(run->st->free, at, &b)) {
+		rangeset_free(now);
+		return error_set(err, ERROR_OPERATION,
+				 "%s: block %llu should be free now and is not; run: e2fsck -fn %s",
+				 volume_arg(run->v), (unsigned long long)b.start,
+				 volume_arg(run->v));
 	}
 	rangeset_free(now);
 	return 0;

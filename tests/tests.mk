@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Test programs beyond the unit tests; included by the Makefile after its module rules.
+.SECONDARY: # keep the objects of tests
+
 MKIMAGE := $(BUILD)/mkimage
 CRASH   := $(BUILD)/crash
 PRODUCT := $(filter-out $(BUILD)/src/main.o $(BUILD)/src/options.o,$(OBJ))

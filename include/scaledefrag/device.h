@@ -55,6 +55,8 @@ struct device_ops {
 	int (*write)(struct device *dev, const void *buf, uint64_t offset, size_t len);
 	int (*flush)(struct device *dev);
 	int (*queue_open)(struct device *dev, unsigned depth, struct device_queue **out);
+	/* Optional, see device_reserve. 0 or a positive errno. */
+	int (*reserve)(struct device *dev, uint64_t offset, uint64_t len);
 	void (*close)(struct device *dev);
 };
 
@@ -112,6 +114,13 @@ int device_write(struct device *dev, const void *buf, uint64_t offset, size_t le
 int device_flush(struct device *dev, struct error *err);
 
 /* The queue may be shorter than asked (q->depth >= 1) when the kernel has no more to give. */
+/*
+ * Makes sure that a later write to [offset, offset + len) can't fail for want of room below a
+ * sparse image: holes are allocated, contents stay. Does nothing where that can't be told or isn't
+ * needed.
+ */
+int device_reserve(struct device *dev, uint64_t offset, uint64_t len, struct error *err);
+
 int device_queue_open(struct device *dev, unsigned depth, struct device_queue **out,
 		      struct error *err);
 /* Fails only before anything is in flight. A request that the device refuses (EIO, ENOSPC) comes

@@ -54,4 +54,11 @@ int volume_refresh(struct volume *v, struct error *err);
 int volume_fs_on(struct volume *v, struct device *dev, struct struct_ext2_filsys **out,
 		 struct error *err);
 
+/*
+ * What a libext2fs code (errcode_t) means: ERROR_OPERATION for an I/O error or no memory,
+ * ERROR_FSCK for everything that speaks of the file system's content. errno values pass through
+ * libext2fs; its own codes start far above them.
+ */
+enum error_kind volume_error_kind(long code);
+
 #endif

@@ -10,15 +10,8 @@
 
 static int append(struct changes *ch, struct change x, struct error *err)
 {
-	if (ch->n == ch->cap) {
-		size_t cap = ch->cap ? 2 * ch->cap : 64;
-		struct change *list = reallocarray(ch->list, cap, sizeof(*list));
-
-		if (!list)
-			return error_nomem(err, "the blocks of a batch");
-		ch->list = list;
-		ch->cap = cap;
-	}
+	if (array_reserve(&ch->list, &ch->cap, ch->n + 1, sizeof(*ch->list), err))
+		return -1;
 	ch->list[ch->n++] = x;
 	return 0;
 }

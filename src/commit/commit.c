@@ -18,12 +18,13 @@
  * Always:
  *  I6  Nothing but physical addresses changes: size, flags, unwritten state, holes, times, xattrs,
  *      inode numbers stay. (What does change: i_blocks and free counts by tree blocks,
- * BLOCK_UNINIT, bitmaps, checksums; the superblock's counts, s_wtime, needs_recovery; the journal
- *      superblock's sequence and features.)
+ *      BLOCK_UNINIT, bitmaps, checksums; the superblock's counts, s_wtime, needs_recovery; the
+ *      journal superblock's sequence and features.)
  *  I12 A failed flush, or a failed write of log, home block or superblock, stops everything:
- * nothing more is written, a flush is never retried, and the message names the command. I13 Before
- * a batch's first write, `from` is what the inode maps now and `to` is free in the bitmaps, re-read
- * from disk: else stop before anything is written (it is our bug).
+ *      nothing more is written, a flush is never retried, and the message names the command.
+ *
+ *  I13 Before a batch's first write, `from` is what the inode maps now and `to` is free in the
+ *      bitmaps, re-read from disk: else stop before anything is written (it is our bug).
  *
  * How they are kept. libext2fs works on an overlay, so that what it writes can only land in memory;
  * the overlay's dirty blocks are the transaction. Barriers: superblock_begin (B) before the first

@@ -19,15 +19,8 @@ struct block_list {
 
 static int list_add(struct block_list *l, uint64_t block, struct error *err)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 64;
-		uint64_t *more = reallocarray(l->block, cap, sizeof(*more));
-
-		if (!more)
-			return error_nomem(err, "checking a batch");
-		l->block = more;
-		l->cap = cap;
-	}
+	if (array_reserve(&l->block, &l->cap, l->n + 1, sizeof(*l->block), err))
+		return -1;
 	l->block[l->n++] = block;
 	return 0;
 }
@@ -201,6 +194,15 @@ static int compare_node(struct comparison *k, const uint8_t *buf, size_t size, u
 	return 0;
 }
 
+/* Can the inode's count of blocks change as it will have to? */
+static int check_count(struct commit *c, const struct remap *r, struct error *err)
+{
+	struct ext2_inode inode;
+	errcode_t rc = ext2fs_read_inode(c->fs, r->file->ino, &inode);
+
+	return rc ? fs_error(c, rc, err, "inode %u", r->file->ino) : remap_count(c, r, &inode, err);
+}
+
 static int check_root(struct comparison *k, const struct node_view *v, struct error *err)
 {
 	struct ext2_inode inode;
@@ -313,7 +315,8 @@ static int compare_all(struct commit *c, const struct plan *p, struct batch_chec
 	for (size_t i = 0; i < k->n; i++) {
 		k->with.ino = k->file[i].file->ino;
 		k->with.map = k->file[i].before;
-		if (walk_nodes(c, p, &k->file[i], &k->own[i], check_node, &k->with, err))
+		if (walk_nodes(c, p, &k->file[i], &k->own[i], check_node, &k->with, err) ||
+		    check_count(c, &k->file[i], err))
 			return -1;
 	}
 	if (check_descriptors(c, &k->changes, k->with.buf, err))

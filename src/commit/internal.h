@@ -3,6 +3,7 @@
 #ifndef SCALEDEFRAG_COMMIT_INTERNAL_H
 #define SCALEDEFRAG_COMMIT_INTERNAL_H
 
+#include "scaledefrag/array.h"
 #include "scaledefrag/commit.h"
 #include "scaledefrag/journal.h"
 #include "scaledefrag/overlay.h"
@@ -60,6 +61,10 @@ void remap_release(struct remap *r);
 /* Appends the blocks that this file takes and gives back; *groups: how many groups they touch. */
 int remap_changes(const struct commit *c, const struct plan *p, const struct remap *r,
 		  struct changes *to, size_t *groups, struct error *err);
+/* Adds new tree blocks to the inode's count of blocks, or takes freed ones off. ERROR_FSCK: that
+ * count can't be right. */
+int remap_count(const struct commit *c, const struct remap *r, struct ext2_inode *inode,
+		struct error *err);
 /* Nodes and inode into the overlay, freed nodes out of it. */
 int remap_write(struct commit *c, const struct remap *r, struct error *err);
 uint64_t inode_block(const struct commit *c, uint32_t ino);

@@ -7,8 +7,9 @@
 struct walk {
 	struct range *run;
 	size_t n, cap;
-	uint64_t blocks;
-	bool hole, nomem;
+	uint64_t blocks, nodes; /* of data, of the mapping */
+	uint64_t most;		/* blocks of the file system */
+	bool hole, nomem, endless;
 };
 
 static int visit(ext2_filsys fs, blk64_t *block, e2_blkcnt_t lblk, blk64_t ref_block,
@@ -20,8 +21,18 @@ static int visit(ext2_filsys fs, blk64_t *block, e2_blkcnt_t lblk, blk64_t ref_b
 	(void)fs;
 	(void)ref_block;
 	(void)ref_offset;
-	if (lblk < 0)
-		return 0; /* a block of the mapping itself */
+	/*
+	 * libext2fs follows whatever a damaged map says, round and round. In a sound one each block
+	 * of data has one of the map above it at each level, at the most.
+	 */
+	if (lblk < 0) {
+		w->endless = ++w->nodes > EXTENT_MAX_DEPTH * (w->blocks + 1);
+		return w->endless ? BLOCK_ABORT : 0;
+	}
+	if (w->blocks == w->most) {
+		w->endless = true;
+		return BLOCK_ABORT;
+	}
 	if ((uint64_t)lblk != w->blocks) {
 		w->hole = true;
 		return BLOCK_ABORT;
@@ -31,16 +42,9 @@ static int visit(ext2_filsys fs, blk64_t *block, e2_blkcnt_t lblk, blk64_t ref_b
 		last->len++;
 		return 0;
 	}
-	if (w->n == w->cap) {
-		size_t cap = w->cap ? 2 * w->cap : 16;
-		struct range *run = realloc(w->run, cap * sizeof(*run));
-
-		if (!run) {
-			w->nomem = true;
-			return BLOCK_ABORT;
-		}
-		w->run = run;
-		w->cap = cap;
+	if (array_reserve(&w->run, &w->cap, w->n + 1, sizeof(*w->run), &(struct error)ERROR_INIT)) {
+		w->nomem = true;
+		return BLOCK_ABORT;
 	}
 	w->run[w->n++] = (struct range){ .start = *block, .len = 1 };
 	return 0;
@@ -71,7 +75,7 @@ static int check_internal(const struct commit *c, struct error *err)
 
 int place_journal(const struct commit *c, struct range **run, size_t *n, struct error *err)
 {
-	struct walk w = { 0 };
+	struct walk w = { .most = c->geo->blocks };
 	errcode_t rc;
 
 	if (check_internal(c, err))
@@ -79,7 +83,7 @@ int place_journal(const struct commit *c, struct range **run, size_t *n, struct 
 	rc = ext2fs_block_iterate3(c->fs, c->fs->super->s_journal_inum, BLOCK_FLAG_READ_ONLY, NULL,
 				   visit, &w);
 	if (rc)
-		error_set(err, ERROR_FSCK,
+		error_set(err, volume_error_kind(rc),
 			  "cannot read the map of the journal of %s: %s; run: "
 			  "e2fsck -f %s",
 			  c->name, error_message(rc), c->name);
@@ -89,7 +93,11 @@ int place_journal(const struct commit *c, struct range **run, size_t *n, struct 
 		error_set(err, ERROR_FSCK,
 			  "the journal of %s has a hole at its block %llu; run: e2fsck -f %s",
 			  c->name, (unsigned long long)w.blocks, c->name);
-	if (rc || w.nomem || w.hole) {
+	else if (w.endless)
+		error_set(err, ERROR_FSCK,
+			  "the map of the journal of %s is damaged; run: e2fsck -f %s", c->name,
+			  c->name);
+	if (rc || w.nomem || w.hole || w.endless) {
 		free(w.run);
 		return -1;
 	}

@@ -4,6 +4,7 @@
  * tree nodes and inode. Kernel fs/ext4/ext4_extents.h.
  */
 #include "internal.h"
+#include "proof.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,23 @@ static size_t changed_nodes(const struct filemap *map)
 		for (size_t i = 0; i < map->n_node[level]; i++)
 			n += map->node[level][i].changed != 0;
 	return n;
+}
+
+/* Is the mapping that will be written right, whoever computed it? */
+static int prove(const struct commit *c, const struct plan *p, const struct remap *r,
+		 struct error *err)
+{
+	const char *wrong = filemap_check(&r->after, c->geo->block_size);
+
+	if (!wrong)
+		wrong = proof_mapping(r->before, p->move + r->file->first_move, r->file->n_move,
+				      &r->after);
+	if (!wrong && proof_nodes(r->before, &r->after, &r->delta, &wrong, err))
+		return -1;
+	return wrong ? error_set(err, ERROR_OPERATION,
+				 "internal error: the new map of inode %u of %s is wrong: %s",
+				 r->file->ino, c->name, wrong)
+		     : 0;
 }
 
 int remap_compute(const struct commit *c, const struct plan *p, const struct plan_file *file,
@@ -61,6 +79,10 @@ int remap_compute(const struct commit *c, const struct plan *p, const struct pla
 				 "internal error: the tree blocks of inode %u of %s differ from "
 				 "the plan's",
 				 file->ino, c->name);
+	}
+	if (prove(c, p, &r, err)) {
+		remap_release(&r);
+		return -1;
 	}
 	*out = r;
 	return 0;
@@ -124,18 +146,29 @@ static int write_nodes(struct commit *c, const struct remap *r, uint8_t *buf, st
 	return 0;
 }
 
+int remap_count(const struct commit *c, const struct remap *r, struct ext2_inode *inode,
+		struct error *err)
+{
+	size_t taken = r->delta.n_taken, freed = r->delta.n_freed;
+	errcode_t rc = taken >= freed ? ext2fs_iblk_add_blocks(c->fs, inode, taken - freed)
+				      : ext2fs_iblk_sub_blocks(c->fs, inode, freed - taken);
+
+	return rc ? error_set(err, ERROR_FSCK,
+			      "inode %u of %s: its count of blocks is wrong; run: e2fsck -f %s",
+			      r->file->ino, c->name, c->name)
+		  : 0;
+}
+
 /* Only the mapping and the block count change (I6). */
 static int write_inode(struct commit *c, const struct remap *r, struct ext2_inode *inode, int size,
 		       struct error *err)
 {
-	size_t taken = r->delta.n_taken, freed = r->delta.n_freed;
 	errcode_t rc;
 
 	filemap_encode_root(&r->after, (uint8_t *)inode->i_block);
-	rc = taken >= freed ? ext2fs_iblk_add_blocks(c->fs, inode, taken - freed)
-			    : ext2fs_iblk_sub_blocks(c->fs, inode, freed - taken);
-	if (!rc)
-		rc = ext2fs_write_inode_full(c->fs, r->file->ino, inode, size);
+	if (remap_count(c, r, inode, err))
+		return -1;
+	rc = ext2fs_write_inode_full(c->fs, r->file->ino, inode, size);
 	return rc ? fs_error(c, rc, err, "inode %u", r->file->ino) : 0;
 }
 

@@ -120,6 +120,20 @@ int device_flush(struct device *dev, struct error *err)
 		"cannot flush writes to the device; nothing more is written, run e2fsck -p on it");
 }
 
+int device_reserve(struct device *dev, uint64_t offset, uint64_t len, struct error *err)
+{
+	int sys;
+
+	if (!dev->ops->reserve)
+		return 0;
+	if (check_range(dev, DEVICE_WRITE, offset, len, err))
+		return -1;
+	sys = dev->ops->reserve(dev, offset, len);
+	return sys ? error_sys(err, ERROR_OPERATION, sys,
+			       "the file system that holds the image has no room for it to grow")
+		   : 0;
+}
+
 int device_queue_open(struct device *dev, unsigned depth, struct device_queue **out,
 		      struct error *err)
 {

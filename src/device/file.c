@@ -143,6 +143,22 @@ static int file_flush(struct device *dev)
 	return sys;
 }
 
+static int file_reserve(struct device *dev, uint64_t offset, uint64_t len)
+{
+	struct file_device *f = file_of(dev);
+	int sys;
+
+	if (!f->sparse)
+		return 0;
+	do {
+		sys = fallocate(f->fd, FALLOC_FL_KEEP_SIZE, (off_t)(f->base + offset), (off_t)len)
+			      ? errno
+			      : 0;
+	} while (sys == EINTR);
+	/* What can't be had in advance shows when it is written. */
+	return sys == ENOSPC || sys == EDQUOT ? sys : 0;
+}
+
 static void file_close(struct device *dev)
 {
 	struct file_device *f = file_of(dev);
@@ -158,6 +174,7 @@ static const struct device_ops file_ops = {
 	.write = file_write,
 	.flush = file_flush,
 	.queue_open = aio_queue_open,
+	.reserve = file_reserve,
 	.close = file_close,
 };
 
@@ -273,6 +290,8 @@ int device_open_file(int fd, uint64_t base, uint64_t size, uint32_t block_size, 
 	}
 	if (find_size(f, &st, size, err))
 		goto fail;
+	f->sparse = S_ISREG(st.st_mode) && !read_only &&
+		    (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size;
 	if (S_ISBLK(st.st_mode) && !ioctl(fd, BLKSSZGET, &sector) && sector > 0)
 		f->dev.sector = (uint32_t)sector;
 	/* A block device's node may lie anywhere: only a file's file system matters. */

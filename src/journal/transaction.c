@@ -251,6 +251,32 @@ static int empty_log(struct journal *j, struct transaction *t, struct error *err
 	return flush(j, err);
 }
 
+/*
+ * A sparse image grows by what is written to its holes. That there is room is made sure of before
+ * the first write: once the commit block is durable, a home block that can't be written would leave
+ * the log to a replay that finds no room either.
+ */
+static int reserve(const struct journal *j, const struct transaction *t,
+		   const struct journal_block *blocks, size_t n, struct error *err)
+{
+	uint64_t bs = j->format.block_size, left;
+
+	for (size_t i = 0, k; i < n; i = k) {
+		for (k = i + 1; k < n && blocks[k].block == blocks[k - 1].block + 1;)
+			k++;
+		if (device_reserve(j->dev, blocks[i].block * bs, (k - i) * bs, err))
+			return -1;
+	}
+	for (uint64_t i = 0; i < t->need; i += left) {
+		uint64_t at = log_block(j, j->first + i, &left);
+
+		left = left < t->need - i ? left : t->need - i;
+		if (device_reserve(j->dev, at * bs, left * bs, err))
+			return -1;
+	}
+	return 0;
+}
+
 /* Our own mistakes, found before anything is written. */
 static int check(const struct journal *j, const struct journal_block *blocks, size_t n,
 		 struct error *err)
@@ -286,7 +312,7 @@ int journal_commit(struct journal *j, const struct journal_block *blocks, size_t
 
 	if (check(j, blocks, n, err) || transaction_init(j, &t, n, depth, err))
 		return -1;
-	if (look_for_old_tids(j, &t, err))
+	if (reserve(j, &t, blocks, n, err) || look_for_old_tids(j, &t, err))
 		goto out;
 	t.tid = j->newest + 1;
 	build_log(j, &t, blocks, n);

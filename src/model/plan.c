@@ -2,7 +2,9 @@
 /* plan: the container, and its batches applied to a state. Its text form is in plan_text.c. */
 #include "scaledefrag/plan.h"
 
-#include "array.h"
+#include "scaledefrag/array.h"
+#include <stdlib.h>
+#include <string.h>
 
 int plan_new(struct plan **out, struct error *err)
 {
@@ -36,7 +38,7 @@ uint64_t plan_copy_blocks(const struct plan *p)
 
 int plan_begin_batch(struct plan *p, struct error *err)
 {
-	if (array_reserve(&p->batch, p->n_batch, 1, &p->cap_batch, sizeof(*p->batch), err))
+	if (array_reserve(&p->batch, &p->cap_batch, p->n_batch + 1, sizeof(*p->batch), err))
 		return -1;
 	p->batch[p->n_batch++] = (struct plan_batch){ .first_file = p->n_file };
 	return 0;
@@ -61,9 +63,9 @@ int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *mo
 
 	if (!p->n_batch)
 		return error_set(err, ERROR_OPERATION, "plan: a file before the first batch");
-	if (array_reserve(&p->file, p->n_file, 1, &p->cap_file, sizeof(*p->file), err) ||
-	    array_reserve(&p->move, p->n_move, n_moves, &p->cap_move, sizeof(*p->move), err) ||
-	    array_reserve(&p->node, p->n_node, nodes, &p->cap_node, sizeof(*p->node), err))
+	if (array_reserve(&p->file, &p->cap_file, p->n_file + 1, sizeof(*p->file), err) ||
+	    array_reserve(&p->move, &p->cap_move, p->n_move + n_moves, sizeof(*p->move), err) ||
+	    array_reserve(&p->node, &p->cap_node, p->n_node + nodes, sizeof(*p->node), err))
 		return -1;
 	b = &p->batch[p->n_batch - 1];
 	f.first_move = p->n_move;

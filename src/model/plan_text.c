@@ -13,7 +13,9 @@
  *
  * Parsing checks the form and nothing else: whether a plan fits a snapshot is planner_verify's.
  */
-#include "array.h"
+#include "scaledefrag/array.h"
+#include <stdlib.h>
+#include <string.h>
 #include "scaledefrag/plan.h"
 #include "text.h"
 
@@ -171,7 +173,7 @@ static int parse_move(struct parser *p, struct error *err)
 	    text_number(&p->t, "length", 1, UINT32_MAX - lblk, &len, err) ||
 	    text_number(&p->t, "from", 0, MAX_BLOCKS, &from, err) ||
 	    text_number(&p->t, "to", 0, MAX_BLOCKS, &to, err) ||
-	    array_reserve(&p->move, p->n_move, 1, &p->cap_move, sizeof(*p->move), err))
+	    array_reserve(&p->move, &p->cap_move, p->n_move + 1, sizeof(*p->move), err))
 		return -1;
 	p->move[p->n_move++] = (struct move){ .from = from,
 					      .to = to,
@@ -186,7 +188,7 @@ static int parse_block(struct parser *p, struct list *l, struct error *err)
 	uint64_t block;
 
 	if (text_number(&p->t, "block", 0, MAX_BLOCKS, &block, err) ||
-	    array_reserve(&l->block, l->n, 1, &l->cap, sizeof(*l->block), err))
+	    array_reserve(&l->block, &l->cap, l->n + 1, sizeof(*l->block), err))
 		return -1;
 	l->block[l->n++] = block;
 	return 0;

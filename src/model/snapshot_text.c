@@ -15,7 +15,9 @@
  *
  * Every block may be named once by ext, node, free and fixed.
  */
-#include "array.h"
+#include "scaledefrag/array.h"
+#include <stdlib.h>
+#include <string.h>
 #include "scaledefrag/snapshot.h"
 #include "text.h"
 
@@ -248,7 +250,7 @@ static int parse_file(struct parser *p, struct error *err)
 	if (kind < 0 || !text_word(&p->t, "depth"))
 		return text_error(&p->t, "unknown kind, or depth is missing", err);
 	if (text_number(&p->t, "depth", 0, EXTENT_MAX_DEPTH, &depth, err) ||
-	    array_reserve(&s->file, s->n_file, 1, &p->cap_file, sizeof(*s->file), err))
+	    array_reserve(&s->file, &p->cap_file, s->n_file + 1, sizeof(*s->file), err))
 		return -1;
 	f.kind = (uint8_t)kind;
 	f.map.depth = (uint32_t)depth;
@@ -271,7 +273,7 @@ static int parse_ext(struct parser *p, struct error *err)
 	if (text_number(&p->t, "lblk", 0, UINT32_MAX, &lblk, err) ||
 	    text_number(&p->t, "length", 1, EXTENT_MAX_INIT, &len, err) ||
 	    parse_place(p, len, &pblk, err) || claim(p, pblk, len, err) ||
-	    array_reserve(&m->ext, m->n_ext, 1, &p->cap_ext, sizeof(*m->ext), err))
+	    array_reserve(&m->ext, &p->cap_ext, m->n_ext + 1, sizeof(*m->ext), err))
 		return -1;
 	e = &m->ext[m->n_ext++];
 	*e = (struct extent){ .pblk = pblk, .lblk = (uint32_t)lblk, .len = len & 0x7fffffffu };
@@ -294,7 +296,7 @@ static int parse_node(struct parser *p, struct error *err)
 	    text_number(&p->t, "count", 1, geometry_node_records(p->s->geo.block_size), &count,
 			err) ||
 	    claim(p, pblk, 1, err) ||
-	    array_reserve(&m->node[level], m->n_node[level], 1, &p->cap_node[level],
+	    array_reserve(&m->node[level], &p->cap_node[level], m->n_node[level] + 1,
 			  sizeof(*m->node[level]), err))
 		return -1;
 	m->node[level][m->n_node[level]++] =
@@ -348,11 +350,11 @@ static int parse_left(struct parser *p, struct error *err)
 	if (why < 0)
 		return text_error(&p->t, "unknown reason", err);
 	if (text_number(&p->t, "runs", 0, MAX_BLOCKS, &runs, err) ||
-	    array_reserve(&s->left_ino, s->n_left, 1, &p->cap_left_ino, sizeof(*s->left_ino),
+	    array_reserve(&s->left_ino, &p->cap_left_ino, s->n_left + 1, sizeof(*s->left_ino),
 			  err) ||
-	    array_reserve(&s->left_why, s->n_left, 1, &p->cap_left_why, sizeof(*s->left_why),
+	    array_reserve(&s->left_why, &p->cap_left_why, s->n_left + 1, sizeof(*s->left_why),
 			  err) ||
-	    array_reserve(&s->left_runs, s->n_left, 1, &p->cap_left_runs, sizeof(*s->left_runs),
+	    array_reserve(&s->left_runs, &p->cap_left_runs, s->n_left + 1, sizeof(*s->left_runs),
 			  err))
 		return -1;
 	s->left_ino[s->n_left] = ino;

@@ -78,9 +78,9 @@ static void row(FILE *to, const char *label, uint64_t before, const uint64_t *af
 	char a[32], b[32];
 
 	if (after)
-		fprintf(to, "%-28s%14s%14s\n", label, grouped(before, a), grouped(*after, b));
+		fprintf(to, "%-27s %14s %14s\n", label, grouped(before, a), grouped(*after, b));
 	else
-		fprintf(to, "%-28s%14s\n", label, grouped(before, a));
+		fprintf(to, "%-27s %14s\n", label, grouped(before, a));
 }
 
 static uint64_t average_kib(const struct summary *s, uint32_t block_size)
@@ -98,7 +98,7 @@ static void print_table(FILE *to, const struct report *r)
 	if (r->has_after || planned)
 		a = planned ? &r->predicted : &r->after;
 #define ROW(label, field) row(to, label, b->field, a ? &a->field : NULL)
-	fprintf(to, a ? "%-28s%14s%14s\n" : "%-28s%14s\n", "", a ? "before" : "now",
+	fprintf(to, a ? "%-27s %14s %14s\n" : "%-27s %14s\n", "", a ? "before" : "now",
 		planned ? "planned" : "after");
 	ROW("files", files);
 	ROW("fragmented files", frag_files);

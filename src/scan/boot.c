@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * scan: files that boot code finds by block number, so that moving them would leave a machine that
+ * scan: files known by their places.
+ *
+ * Files that boot code finds by block number, so that moving them would leave a machine that
  * does not start: extlinux' ldlinux.sys, GRUB's blocklists, and with LILO and zipl a map file and
  * whatever it lists, which are files beside it. They are known by their usual places; symlinks are
  * not followed.
@@ -41,7 +43,7 @@ struct pins {
 
 static int add_pin(struct pins *p, uint32_t ino)
 {
-	if (reserve(&p->ino, &p->cap, p->n + 1, sizeof(*p->ino), p->err))
+	if (array_reserve(&p->ino, &p->cap, p->n + 1, sizeof(*p->ino), p->err))
 		return -1;
 	p->ino[p->n++] = ino;
 	return 0;
@@ -62,36 +64,23 @@ static int visit(ext2_ino_t dir, int entry, struct ext2_dir_entry *e, int offset
 	return p->failed ? DIRENT_ABORT : 0;
 }
 
-static bool is_kind(const struct harvest *h, uint32_t ino, bool directory)
-{
-	size_t lo = 0, hi = h->n_file;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (h->file[mid].ino < ino)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < h->n_file && h->file[lo].ino == ino &&
-	       (directory ? h->file[lo].kind == FILE_DIRECTORY : h->file[lo].kind == FILE_REGULAR);
-}
-
 /* Looks one path up; *ino 0 if it is not there. *dir is the directory it would be in. */
-static errcode_t look_up(ext2_filsys fs, const struct harvest *h, const char *path, uint32_t *dir,
-			 uint32_t *ino)
+static errcode_t look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32_t *ino)
 {
+	errcode_t ret;
+
 	*ino = EXT2_ROOT_INO;
 	for (const char *end; *path; path = *end ? end + 1 : end) {
 		ext2_ino_t next = 0;
-		errcode_t ret;
 
 		end = strchrnul(path, '/');
 		*dir = *ino;
 		*ino = 0;
-		if (!is_kind(h, *dir, true))
-			return 0; /* also block-mapped and inline ones: rare, and then not pinned */
+		ret = ext2fs_check_directory(fs, *dir);
+		if (ret == EXT2_ET_NO_DIRECTORY)
+			return 0;
+		if (ret)
+			return ret;
 		ret = ext2fs_lookup(fs, *dir, path, (int)(end - path), NULL, &next);
 		if (ret == EXT2_ET_FILE_NOT_FOUND)
 			return 0;
@@ -102,15 +91,33 @@ static errcode_t look_up(ext2_filsys fs, const struct harvest *h, const char *pa
 	return 0;
 }
 
-static int find_pins(const struct source *src, const struct harvest *h, struct pins *p)
+/* Is it there, and a regular file? Block-mapped ones count: a map file lists what lies beside it.
+ */
+static errcode_t is_regular(ext2_filsys fs, uint32_t ino, bool *yes)
+{
+	struct ext2_inode inode;
+	errcode_t ret;
+
+	*yes = false;
+	if (!ino)
+		return 0;
+	ret = ext2fs_read_inode(fs, ino, &inode);
+	*yes = !ret && LINUX_S_ISREG(inode.i_mode);
+	return ret;
+}
+
+static int find_pins(const struct source *src, struct pins *p)
 {
 	ext2_filsys fs = volume_fs(src->v);
 
 	for (size_t i = 0; i < sizeof(boot_files) / sizeof(boot_files[0]); i++) {
 		uint32_t dir = 0, ino = 0;
-		errcode_t ret = look_up(fs, h, boot_files[i].path, &dir, &ino);
+		bool found = false;
+		errcode_t ret = look_up(fs, boot_files[i].path, &dir, &ino);
 
-		if (!ret && is_kind(h, ino, false)) {
+		if (!ret)
+			ret = is_regular(fs, ino, &found);
+		if (found) {
 			if (add_pin(p, ino))
 				return -1;
 			if (boot_files[i].beside)
@@ -156,7 +163,7 @@ static int leave_pins(struct harvest *h, const struct pins *p)
 		if (h->file[i].kind != FILE_REGULAR || already_left(h, before, ino) ||
 		    !bsearch(&ino, p->ino, p->n, sizeof(ino), compare_ino))
 			continue;
-		if (reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), p->err))
+		if (array_reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), p->err))
 			return -1;
 		h->left[h->n_left++] = (struct left){ .ino = ino, .why = LEAVE_BOOT, .file = i };
 	}
@@ -175,7 +182,7 @@ static int leave_pins(struct harvest *h, const struct pins *p)
 int boot_pin(const struct source *src, struct harvest *h, struct error *err)
 {
 	struct pins p = { .err = err };
-	int ret = find_pins(src, h, &p);
+	int ret = find_pins(src, &p);
 
 	if (!ret && p.n) {
 		qsort(p.ino, p.n, sizeof(*p.ino), compare_ino);
@@ -183,4 +190,32 @@ int boot_pin(const struct source *src, struct harvest *h, struct error *err)
 	}
 	free(p.ino);
 	return ret;
+}
+
+/*
+ * Quotas kept in files of the root directory, which the quota feature has replaced. What they count
+ * includes tree blocks, whose number changes with a move.
+ */
+int boot_refuse_quota(const struct source *src, struct error *err)
+{
+	static const char *const names[] = { "aquota.user", "aquota.group", "aquota.project",
+					     "quota.user", "quota.group" };
+	ext2_filsys fs = volume_fs(src->v);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		uint32_t dir = 0, ino = 0;
+		bool found = false;
+		errcode_t ret = look_up(fs, names[i], &dir, &ino);
+
+		if (!ret)
+			ret = is_regular(fs, ino, &found);
+		if (ret)
+			return library_error(src->v, ret, dir, err);
+		if (found)
+			return error_set(err, ERROR_USAGE,
+					 "%s: not supported yet: quotas kept in the file /%s; if "
+					 "they are no longer used, delete it",
+					 volume_arg(src->v), names[i]);
+	}
+	return 0;
 }

@@ -122,6 +122,32 @@ static int collect(struct collector *c, unsigned threads, struct error *err)
 	return -1;
 }
 
+/*
+ * Only regular files have holes and unwritten blocks. A directory's block that is flagged unwritten
+ * still holds names, which e2fsck brings back by clearing the flag; to move it without a copy, as
+ * unwritten blocks are, would lose them.
+ */
+static int check_solid(const struct source *src, const struct harvest *h, struct error *err)
+{
+	for (size_t i = 0; i < h->n_file; i++) {
+		const struct filemap *m = &h->file[i].map;
+		uint64_t at = 0;
+
+		for (size_t k = 0; k < m->n_ext && h->file[i].kind != FILE_REGULAR; k++) {
+			const struct extent *e = &m->ext[k];
+
+			if (e->unwritten || e->lblk != at)
+				return source_damage(
+					src, err, "inode %u: %s, though it is no regular file",
+					h->file[i].ino,
+					e->unwritten ? "its extents have an unwritten block"
+						     : "its extents leave a hole");
+			at += e->len;
+		}
+	}
+	return 0;
+}
+
 static int compare_xattr(const void *a, const void *b)
 {
 	const struct xattr_ref *x = a, *y = b;
@@ -269,8 +295,9 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	ext2fs_flush_icache(volume_fs(v)); /* it may be older than a commit */
 	if (collect(&c, o->threads, err) || claim_xattrs(&c.all, err) ||
 	    trees_read(&src, c.all.file, c.all.root, c.all.n_root, err) ||
-	    claim_trees(&c.all, err) || mapped_walk(&src, &c.all, err) ||
-	    crosscheck(&src, &c.all, err) || mapped_check_resize(&src, &c.all.claims, err) ||
+	    check_solid(&src, &c.all, err) || claim_trees(&c.all, err) ||
+	    mapped_walk(&src, &c.all, err) || crosscheck(&src, &c.all, err) ||
+	    mapped_check_resize(&src, &c.all.claims, err) || boot_refuse_quota(&src, err) ||
 	    boot_pin(&src, &c.all, err))
 		goto out;
 	ret = make_snapshot(&src, &c.all, o, out, err);

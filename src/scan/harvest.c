@@ -5,24 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int reserve(void *array, size_t *cap, size_t need, size_t size, struct error *err)
-{
-	void *old, *now;
-	size_t want = *cap + *cap / 2 + 16;
-
-	if (need <= *cap)
-		return 0;
-	if (want < need)
-		want = need;
-	memcpy(&old, array, sizeof(old));
-	now = reallocarray(old, want, size);
-	if (!now)
-		return error_nomem(err, "reading metadata");
-	memcpy(array, &now, sizeof(now));
-	*cap = want;
-	return 0;
-}
-
 int claims_add(struct claims *cl, uint64_t start, uint64_t len, enum owner owner, uint32_t who,
 	       struct error *err)
 {
@@ -34,7 +16,7 @@ int claims_add(struct claims *cl, uint64_t start, uint64_t len, enum owner owner
 		    last->start + last->len == start && last->len <= CLAIM_MAX_LEN - piece) {
 			last->len = (last->len + piece) & CLAIM_MAX_LEN;
 		} else {
-			if (reserve(&cl->c, &cl->cap, cl->n + 1, sizeof(*cl->c), err))
+			if (array_reserve(&cl->c, &cl->cap, cl->n + 1, sizeof(*cl->c), err))
 				return -1;
 			cl->c[cl->n++] = (struct claim){ .start = start,
 							 .len = piece & CLAIM_MAX_LEN,
@@ -55,7 +37,7 @@ int harvest_free(struct harvest *h, uint64_t start, uint64_t len, struct error *
 		last->len += len;
 		return 0;
 	}
-	if (reserve(&h->free, &h->cap_free, h->n_free + 1, sizeof(*h->free), err))
+	if (array_reserve(&h->free, &h->cap_free, h->n_free + 1, sizeof(*h->free), err))
 		return -1;
 	h->free[h->n_free++] = (struct range){ .start = start, .len = len };
 	return 0;
@@ -76,9 +58,11 @@ void harvest_release(struct harvest *h)
 
 static int append_files(struct harvest *h, struct harvest *part, struct error *err)
 {
-	if (reserve(&h->file, &h->cap_file, h->n_file + part->n_file, sizeof(*h->file), err) ||
-	    reserve(&h->root, &h->cap_root, h->n_root + part->n_root, sizeof(*h->root), err) ||
-	    reserve(&h->left, &h->cap_left, h->n_left + part->n_left, sizeof(*h->left), err))
+	if (array_reserve(&h->file, &h->cap_file, h->n_file + part->n_file, sizeof(*h->file),
+			  err) ||
+	    array_reserve(&h->root, &h->cap_root, h->n_root + part->n_root, sizeof(*h->root),
+			  err) ||
+	    array_reserve(&h->left, &h->cap_left, h->n_left + part->n_left, sizeof(*h->left), err))
 		return -1;
 	for (size_t i = 0; i < part->n_root; i++) {
 		h->root[h->n_root + i] = part->root[i];
@@ -101,9 +85,10 @@ static int append_files(struct harvest *h, struct harvest *part, struct error *e
 int harvest_append(struct harvest *h, struct harvest *part, struct error *err)
 {
 	if (append_files(h, part, err) ||
-	    reserve(&h->xattr, &h->cap_xattr, h->n_xattr + part->n_xattr, sizeof(*h->xattr), err) ||
-	    reserve(&h->claims.c, &h->claims.cap, h->claims.n + part->claims.n,
-		    sizeof(*h->claims.c), err))
+	    array_reserve(&h->xattr, &h->cap_xattr, h->n_xattr + part->n_xattr, sizeof(*h->xattr),
+			  err) ||
+	    array_reserve(&h->claims.c, &h->claims.cap, h->claims.n + part->claims.n,
+			  sizeof(*h->claims.c), err))
 		return -1;
 	if (part->n_xattr)
 		memcpy(h->xattr + h->n_xattr, part->xattr, part->n_xattr * sizeof(*h->xattr));

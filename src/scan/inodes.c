@@ -26,7 +26,7 @@ void scratch_free(struct scratch *s)
 static int add_left(struct harvest *h, uint32_t ino, const struct verdict *v, size_t file,
 		    struct error *err)
 {
-	if (reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), err))
+	if (array_reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), err))
 		return -1;
 	h->left[h->n_left++] = (struct left){
 		.ino = ino, .why = v->why, .walk = v->shape == SHAPE_BLOCKS, .file = file
@@ -46,7 +46,7 @@ static int add_xattr(const struct source *src, uint32_t ino, const struct ext2_i
 				     (unsigned long long)block);
 	if (h->n_xattr && h->xattr[h->n_xattr - 1].block == block)
 		return 0; /* neighbours often share one */
-	if (reserve(&h->xattr, &h->cap_xattr, h->n_xattr + 1, sizeof(*h->xattr), err))
+	if (array_reserve(&h->xattr, &h->cap_xattr, h->n_xattr + 1, sizeof(*h->xattr), err))
 		return -1;
 	h->xattr[h->n_xattr++] = (struct xattr_ref){ .block = block, .ino = ino };
 	return 0;
@@ -56,7 +56,7 @@ static int add_xattr(const struct source *src, uint32_t ino, const struct ext2_i
 static int add_root(uint32_t gen, const struct tree_child *child, uint32_t n, struct harvest *h,
 		    struct error *err)
 {
-	if (reserve(&h->root, &h->cap_root, h->n_root + n, sizeof(*h->root), err))
+	if (array_reserve(&h->root, &h->cap_root, h->n_root + n, sizeof(*h->root), err))
 		return -1;
 	for (uint32_t i = 0; i < n; i++)
 		h->root[h->n_root++] = (struct tree_entry){
@@ -93,7 +93,7 @@ static int take_extents(const struct source *src, uint32_t ino, const struct ext
 		h->nothing++;
 		return 0;
 	}
-	if (reserve(&h->file, &h->cap_file, h->n_file + 1, sizeof(*h->file), err) ||
+	if (array_reserve(&h->file, &h->cap_file, h->n_file + 1, sizeof(*h->file), err) ||
 	    (v->why && add_left(h, ino, v, h->n_file, err)))
 		return -1;
 	f.map.depth = (uint32_t)depth;

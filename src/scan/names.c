@@ -87,8 +87,8 @@ static int add_dir(struct finder *f, uint32_t ino, const char *name, size_t len)
 {
 	if (ext2fs_mark_inode_bitmap2(f->seen, ino))
 		return 0;
-	if (reserve(&f->dir, &f->cap_dir, f->n_dir + 1, sizeof(*f->dir), f->err) ||
-	    reserve(&f->names, &f->cap_names, f->n_names + len + 1, 1, f->err))
+	if (array_reserve(&f->dir, &f->cap_dir, f->n_dir + 1, sizeof(*f->dir), f->err) ||
+	    array_reserve(&f->names, &f->cap_names, f->n_names + len + 1, 1, f->err))
 		return -1;
 	f->dir[f->n_dir++] = (struct dir){
 		.ino = ino, .name_len = (uint32_t)len, .parent = f->at, .name = f->n_names

@@ -10,6 +10,7 @@
 #ifndef SCALEDEFRAG_SCAN_INTERNAL_H
 #define SCALEDEFRAG_SCAN_INTERNAL_H
 
+#include "scaledefrag/array.h"
 #include "scaledefrag/scan.h"
 
 #include <ext2fs/ext2fs.h>
@@ -58,9 +59,6 @@ typedef int (*block_fn)(void *ctx, size_t index, uint8_t *data, struct error *er
 int source_read_blocks(const struct source *src, const struct want *want, size_t n, block_fn fn,
 		       void *ctx, struct error *err);
 int want_compare(const void *a, const void *b); /* for qsort: by block, then index */
-
-/* Makes room for `need` entries of `size` bytes; keeps the array on failure. */
-int reserve(void *array, size_t *cap, size_t need, size_t size, struct error *err);
 
 enum owner {
 	OWNER_MOVABLE, /* who = inode */
@@ -177,6 +175,8 @@ int mapped_check_resize(const struct source *src, const struct claims *claims, s
 
 /* Files that boot code knows by block number become fixed ones: looked up by their usual paths. */
 int boot_pin(const struct source *src, struct harvest *h, struct error *err);
+/* ERROR_USAGE where quotas are kept in files that can be seen. */
+int boot_refuse_quota(const struct source *src, struct error *err);
 
 /* I9. Sorts the claims. */
 int crosscheck(const struct source *src, struct harvest *h, struct error *err);

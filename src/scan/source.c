@@ -25,11 +25,7 @@ int source_damage(const struct source *src, struct error *err, const char *fmt, 
 
 int library_error(const struct volume *v, errcode_t ret, uint32_t ino, struct error *err)
 {
-	/* errno values pass through libext2fs; its own codes start far above them. */
-	if (ret > 0 && ret < 4096)
-		return error_sys(err, ERROR_OPERATION, (int)ret, "%s: inode %u can't be read",
-				 volume_arg(v), ino);
-	if (ret == EXT2_ET_SHORT_READ || ret == EXT2_ET_NO_MEMORY)
+	if (volume_error_kind(ret) == ERROR_OPERATION)
 		return error_set(err, ERROR_OPERATION, "%s: inode %u can't be read: %s",
 				 volume_arg(v), ino, error_message(ret));
 	return error_set(err, ERROR_FSCK, "%s: inode %u can't be read: %s; run: e2fsck -f %s",

@@ -64,8 +64,8 @@ static int take_block(void *ctx, size_t index, uint8_t *data, struct error *err)
 	uint32_t ino = l->file[e->file].ino, depth = entry_level(l, e), count = 0;
 	const char *wrong;
 
-	if (reserve(&l->ext, &l->cap_ext, l->n_ext + l->per, sizeof(*l->ext), err) ||
-	    reserve(&l->child, &l->cap_child, l->n_child + l->per, sizeof(*l->child), err))
+	if (array_reserve(&l->ext, &l->cap_ext, l->n_ext + l->per, sizeof(*l->ext), err) ||
+	    array_reserve(&l->child, &l->cap_child, l->n_child + l->per, sizeof(*l->child), err))
 		return -1;
 	wrong = filemap_decode(data, geo->block_size, depth, e->lo, (uint64_t)e->last + 1,
 			       geo->first_data_block, geo->blocks, l->ext + l->n_ext,
@@ -139,7 +139,7 @@ static int place_children(const struct level *l, size_t from, size_t to, struct 
 		const struct tree_child *c = l->child + l->span[i].at;
 		uint32_t n = l->span[i].count;
 
-		if (reserve(&next->e, &next->cap, next->n + n, sizeof(*next->e), err))
+		if (array_reserve(&next->e, &next->cap, next->n + n, sizeof(*next->e), err))
 			return -1;
 		for (uint32_t k = 0; k < n; k++)
 			next->e[next->n++] = (struct tree_entry){

@@ -183,6 +183,14 @@ static errcode_t channel_open(const char *name, int flags, io_channel *out)
 	return 0;
 }
 
+enum error_kind volume_error_kind(long code)
+{
+	bool ours = (code > 0 && code < 4096) || code == EXT2_ET_SHORT_READ ||
+		    code == EXT2_ET_NO_MEMORY;
+
+	return ours ? ERROR_OPERATION : ERROR_FSCK;
+}
+
 int channel_open_fs(struct device *dev, bool writable, const char *shown, ext2_filsys *out,
 		    struct error *err)
 {
@@ -194,12 +202,9 @@ int channel_open_fs(struct device *dev, bool writable, const char *shown, ext2_f
 	snprintf(name, sizeof(name), "%p", (void *)dev);
 	/* "": with NULL a '?' in the name would start options */
 	errcode_t code = ext2fs_open2(name, "", flags, 0, 0, (io_manager)&channel_manager, &fs);
-	if (code) {
-		enum error_kind kind =
-			code < 256 || code == EXT2_ET_NO_MEMORY ? ERROR_OPERATION : ERROR_FSCK;
-		return error_set(err, kind, "%s: cannot open the file system: %s", shown,
-				 error_message(code));
-	}
+	if (code)
+		return error_set(err, volume_error_kind(code),
+				 "%s: cannot open the file system: %s", shown, error_message(code));
 	fs->default_bitmap_type = EXT2FS_BMAP64_RBTREE;
 	*out = fs;
 	return 0;

@@ -2,7 +2,8 @@
 /*
  * The 1,024 bytes of the superblock, judged before libext2fs sees them: its open divides by some of
  * the fields and sizes buffers by others. Bounds as in the kernel's fs/ext4/super.c
- * (__ext4_fill_super); fields: e2fsprogs lib/ext2fs/ext2_fs.h.
+ * (__ext4_fill_super), and e2fsck/super.c (check_super_block): with what e2fsck gives up on, it
+ * would be no help after a power cut; fields: e2fsprogs lib/ext2fs/ext2_fs.h.
  */
 #include "internal.h"
 #include <endian.h>
@@ -76,6 +77,11 @@ static const char *wrong_size(const struct superblock *sb)
 	    (sb->desc_size < EXT2_MIN_DESC_SIZE_64BIT || sb->desc_size > EXT2_MAX_DESC_SIZE ||
 	     (sb->desc_size & (sb->desc_size - 1))))
 		return "the group descriptor size is impossible";
+	/* Without 64bit nobody uses it, but e2fsck gives up, and so could not replay our journal.
+	 */
+	uint16_t told = le16toh(raw->s_desc_size);
+	if (told > EXT2_MAX_DESC_SIZE || (told & (told - 1)))
+		return "the group descriptor size is impossible";
 	if (le32toh(raw->s_first_data_block) != (bs == 1024))
 		return "the first data block is wrong";
 	if (le16toh(raw->s_reserved_gdt_blocks) > bs / 4)
@@ -128,6 +134,10 @@ static const char *wrong_fields(const struct superblock *sb)
 		return "the first inode is impossible";
 	if (join(raw->s_free_blocks_count, free_hi) > sb->blocks)
 		return "more free blocks than blocks";
+	uint32_t reserved_hi =
+		sb->incompat & EXT4_FEATURE_INCOMPAT_64BIT ? raw->s_r_blocks_count_hi : 0;
+	if (join(raw->s_r_blocks_count, reserved_hi) > sb->blocks / 2)
+		return "more than half of the blocks are reserved";
 	if (le32toh(raw->s_free_inodes_count) > inodes)
 		return "more free inodes than inodes";
 	if ((sb->ro_compat & both) == both)

@@ -112,11 +112,11 @@ static void found_bad(struct crew *c, const struct cut *cut, unsigned variant, e
 		image_die("stderr: %s", strerror(errno));
 }
 
-static bool judge_one(struct crew *c, const struct cut *cut, unsigned variant, enum judge_how how)
+static bool judge_loaded(struct crew *c, const struct cut *cut, unsigned variant,
+			 enum judge_how how)
 {
 	struct totals *sum = c->job->totals;
 
-	judge_load(c->judge, c->image);
 	switch (judge_check(c->judge, how)) {
 	case JUDGE_GOOD:
 		sum->judged[how]++;
@@ -129,6 +129,12 @@ static bool judge_one(struct crew *c, const struct cut *cut, unsigned variant, e
 		found_bad(c, cut, variant, how);
 		return false;
 	}
+}
+
+static bool judge_one(struct crew *c, const struct cut *cut, unsigned variant, enum judge_how how)
+{
+	judge_load(c->judge, c->image);
+	return judge_loaded(c, cut, variant, how);
 }
 
 /* Which judges see this state, besides the replay that sees all. */
@@ -146,6 +152,44 @@ static bool wanted(const struct crew *c, const struct cut *cut, unsigned variant
 	return hash % 160 == 2; /* JUDGE_RERUN */
 }
 
+/*
+ * The judge's image is what a replay made of c->image. Makes of it what a cut in the middle of that
+ * replay leaves: some sectors of the home blocks, and neither superblock, which come last.
+ */
+static void cut_replay(struct crew *c, uint64_t random)
+{
+	const struct trace *t = c->job->trace;
+	const uint8_t *done = judge_image(c->judge);
+	uint8_t *cut = malloc(t->size);
+	uint64_t jsb = 0;
+
+	if (!cut)
+		image_die("out of memory");
+	memcpy(cut, c->image, t->size);
+	for (size_t i = 0; i < t->n; i++)
+		if (t->event[i].role == ROLE_JSB)
+			jsb = t->event[i].offset;
+	for (uint64_t at = 0; at < t->size; at += SECTOR) {
+		if (at / 1024 == 1 || at / 1024 == jsb / 1024 ||
+		    !memcmp(cut + at, done + at, SECTOR))
+			continue;
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		if (random >> 63)
+			memcpy(cut + at, done + at, SECTOR);
+	}
+	judge_load(c->judge, cut);
+	free(cut);
+}
+
+static bool judge_again(struct crew *c, const struct cut *cut, unsigned variant, uint64_t hash)
+{
+	judge_load(c->judge, c->image);
+	if (judge_check(c->judge, JUDGE_REPLAY) != JUDGE_GOOD)
+		return false;
+	cut_replay(c, hash);
+	return judge_loaded(c, cut, variant, JUDGE_AGAIN);
+}
+
 static bool judge_state(struct crew *c, struct cut *cut, unsigned variant)
 {
 	const struct job *job = c->job;
@@ -161,6 +205,8 @@ static bool judge_state(struct crew *c, struct cut *cut, unsigned variant)
 			if (wanted(c, cut, variant, hash, (enum judge_how)how) &&
 			    !judge_one(c, cut, variant, (enum judge_how)how))
 				break;
+		if (hash % 40 == 3 || job->all_judges)
+			judge_again(c, cut, variant, hash);
 	}
 	trace_undo(job->trace, cut->k, c->durable, c->image);
 	return is_new;
@@ -283,7 +329,13 @@ bool job_repro(const struct job *job, size_t k, unsigned variant)
 	for (int how = JUDGE_REPLAY; how <= JUDGE_AS_IS; how++) {
 		enum judge_verdict v;
 
-		judge_load(c.judge, c.image);
+		if (how == JUDGE_AGAIN) {
+			judge_load(c.judge, c.image);
+			judge_check(c.judge, JUDGE_REPLAY);
+			cut_replay(&c, job->seed);
+		} else {
+			judge_load(c.judge, c.image);
+		}
 		v = judge_check(c.judge, (enum judge_how)how);
 		printf("%-7s %s\n", judge_how_name((enum judge_how)how),
 		       v == JUDGE_GOOD	    ? "good"

@@ -15,6 +15,20 @@ is "updates were merged" j '.work.metadata_updates > .work.blocks_journaled'
 is "nothing on standard error" equal "$(wc -c <err)" 0
 "$BIN" --json=file.json a.img >out 2>&1
 is "--json=FILE" jq -e '.outcome == "nothing_to_do"' file.json
+"$BIN" --json=file.json -c a.img >out 2>&1
+is "--json=FILE replaces an earlier report" jq -e '.outcome == "reported"' file.json
+printf '{' | dd of=a.img conv=notrunc status=none # a boot sector may begin with anything
+refused "--json=IMAGE" 16 'no JSON report' a.img --json=a.img a.img
+for o in - /dev/stdout; do
+	"$BIN" -c --json=$o a.img >r.json
+	is "--json=$o is standard output" j '.schema == 1'
+done
+mkfifo pipe
+(sleep 0.3; exec cat pipe >from_pipe) &
+children+=($!)
+"$BIN" -q -c --json=pipe a.img
+wait $!
+is "--json=PIPE waits for its reader" jq -e '.schema == 1' from_pipe
 image clean b.img
 "$BIN" --json b.img >r.json
 is "nothing to do: exit code 0" j '.outcome == "nothing_to_do" and .plan.bytes == 0'

@@ -36,7 +36,7 @@ struct bench {
 	uint8_t *base;
 	uint64_t size;
 	uint64_t clean_frag; /* fragmented files after a run without faults */
-	size_t failed, passed;
+	size_t failed;
 };
 
 static const struct sweep {
@@ -57,7 +57,7 @@ __attribute__((format(printf, 4, 5))) static void result(struct bench *b, bool g
 {
 	va_list ap;
 
-	good ? b->passed++ : b->failed++;
+	b->failed += !good;
 	printf("%s %s: ", good ? "ok" : "not ok", name);
 	va_start(ap, fmt);
 	vprintf(fmt, ap);
@@ -117,6 +117,8 @@ static const char *complaint(struct bench *b)
 	/* a failed read or copy may be made good by a second try */
 	if (o->exit_code == 0 && (o->n_dropped || o->frag_after != b->clean_frag))
 		return "exit code 0 although it is not done";
+	if (o->fired && o->exit_code == 4)
+		return "an I/O error or a lack of memory is taken for damage";
 	if (!o->fired && o->exit_code != 0)
 		return "fails although nothing was made to fail";
 	if (o->exit_code && !*o->error && !o->n_dropped)
@@ -155,9 +157,9 @@ static void sweep_device(struct bench *b, const char *recipe, const struct sweep
 		result(b, false, name, "failure %llu: %s (exit code %d, %s)", (unsigned long long)n,
 		       why, b->out->exit_code, b->out->error);
 	else
-		result(b, true, name, "%llu runs (exit 8: %llu, 4: %llu, 32: %llu)",
+		result(b, true, name, "%llu runs (exit code 8: %llu, 0: %llu)",
 		       (unsigned long long)n, (unsigned long long)codes[8],
-		       (unsigned long long)codes[4], (unsigned long long)codes[32]);
+		       (unsigned long long)codes[0]);
 }
 
 static void sweep_malloc(struct bench *b, const char *recipe)
@@ -334,39 +336,72 @@ static void parse(int argc, char **argv, struct bench *b)
 	}
 }
 
+/* A child with image, judge and outcome of its own; most of the time is spent waiting. */
+static pid_t start(struct bench *b, const char *recipe, void (*job)(struct bench *, const char *))
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		image_die("fork");
+	if (pid)
+		return pid;
+	snprintf(b->image, sizeof(b->image), "%s/base-%d.img", b->dir, (int)getpid());
+	b->out = mmap(NULL, sizeof(*b->out), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (b->out == MAP_FAILED)
+		image_die("mmap");
+	take_image(b, recipe);
+	job(b, recipe);
+	drop_image(b);
+	unlink(b->image);
+	_exit(b->failed ? 1 : 0);
+}
+
+static void all_devices(struct bench *b, const char *recipe)
+{
+	for (size_t s = 0; s < sizeof(sweeps) / sizeof(*sweeps); s++)
+		sweep_device(b, recipe, &sweeps[s]);
+}
+
+static void the_rest(struct bench *b, const char *recipe)
+{
+	bad_source(b);
+	bad_target(b);
+	sweep_malloc(b, recipe);
+}
+
+static void kills(struct bench *b, const char *recipe)
+{
+	(void)recipe;
+	if (wanted(b, "sigkill"))
+		kill_often(b);
+}
+
+static bool finish(pid_t pid)
+{
+	int status;
+
+	return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const small[] = { "base1k", "dirs", "frees" };
 	struct bench b = { .program = "build/scaledefrag-offline", .kills = 200 };
+	pid_t child[4];
+	bool good = true;
 
 	parse(argc, argv, &b);
 	snprintf(b.dir, sizeof(b.dir), "%s/fault-XXXXXX",
 		 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
 	if (!mkdtemp(b.dir))
 		image_die("cannot make a directory for the images");
-	snprintf(b.image, sizeof(b.image), "%s/base.img", b.dir);
-	b.out = mmap(NULL, sizeof(*b.out), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		     0);
-	if (b.out == MAP_FAILED)
-		image_die("mmap");
-	for (size_t i = 0; i < sizeof(small) / sizeof(*small); i++) {
-		take_image(&b, small[i]);
-		for (size_t s = 0; s < sizeof(sweeps) / sizeof(*sweeps); s++)
-			sweep_device(&b, small[i], &sweeps[s]);
-		if (i == 0) {
-			sweep_malloc(&b, small[i]);
-			bad_source(&b);
-			bad_target(&b);
-		}
-		drop_image(&b);
-	}
-	if (wanted(&b, "sigkill")) {
-		take_image(&b, "churn");
-		kill_often(&b);
-		drop_image(&b);
-	}
-	unlink(b.image);
+	for (size_t i = 0; i < 3; i++)
+		child[i] = start(&b, small[i], all_devices);
+	child[3] = start(&b, small[0], the_rest);
+	for (size_t i = 0; i < 4; i++)
+		good &= finish(child[i]);
+	good &= finish(start(&b, "churn", kills)); /* alone: it measures time */
 	rmdir(b.dir);
-	printf("# %zu passed, %zu failed\n", b.passed, b.failed);
-	return b.failed ? 1 : 0;
+	return good ? 0 : 1;
 }

@@ -134,10 +134,15 @@ const char *judge_why(const struct judge *j)
 
 const char *judge_how_name(enum judge_how how)
 {
-	static const char *const name[JUDGE_HOWS] = { "replay", "preen", "mount", "rerun",
-						      "as-is" };
+	static const char *const name[JUDGE_HOWS] = { "replay", "preen", "mount",
+						      "rerun",	"again", "as-is" };
 
 	return name[how];
+}
+
+const uint8_t *judge_image(const struct judge *j)
+{
+	return j->map;
 }
 
 void judge_load(struct judge *j, const void *image)
@@ -280,7 +285,7 @@ enum judge_verdict judge_check(struct judge *j, enum judge_how how)
 		rc = run(j, preen);
 		return rc <= 1 ? check_content(j) : bad(j, "e2fsck -p exits %d", rc);
 	}
-	if (how == JUDGE_REPLAY || how == JUDGE_RERUN) {
+	if (how == JUDGE_REPLAY || how == JUDGE_RERUN || how == JUDGE_AGAIN) {
 		rc = run(j, replay);
 		if (rc)
 			return bad(j, "e2fsck -p -E journal_only exits %d", rc);

@@ -18,6 +18,7 @@ enum judge_how {
 	JUDGE_PREEN,  /* e2fsck -p exits 0 or 1, then e2fsck -fn */
 	JUDGE_MOUNT,  /* the kernel mounts it read-write and unmounts it, then e2fsck -fn */
 	JUDGE_RERUN,  /* replay, the program runs to the end on it (exit 0), then e2fsck -fn */
+	JUDGE_AGAIN,  /* replay on a state that an earlier replay left when it was cut */
 	JUDGE_AS_IS,  /* e2fsck -fn */
 	JUDGE_HOWS,
 };
@@ -47,6 +48,7 @@ void judge_free(struct judge *j);
 void judge_want(struct judge *j, const char *path);
 const char *judge_path(const struct judge *j);
 void judge_load(struct judge *j, const void *image);
+const uint8_t *judge_image(const struct judge *j); /* as it is now */
 enum judge_verdict judge_check(struct judge *j, enum judge_how how);
 /* After JUDGE_BAD: what was wrong, with the output of the program that said so. */
 const char *judge_why(const struct judge *j);

@@ -455,6 +455,7 @@ const struct recipe recipes[] = {
 	{ "blockmapped", "block-mapped files beside extents", make_block_mapped },
 	{ "full", "a few free blocks", make_full },
 	{ "clean", "nothing to do", make_clean },
+	{ "tinylog", "a tree of more blocks than one transaction holds", recipe_tinylog },
 	{ "churn", "like demo, smaller", recipe_churn },
 	{ "demo", "what make demo shows", recipe_demo },
 	{ NULL, NULL, NULL },

@@ -14,6 +14,7 @@ struct recipe {
 extern const struct recipe recipes[]; /* ends with name NULL */
 
 /* In recipes_mail.c; listed in `recipes` like the others. */
+void recipe_tinylog(const char *path);
 void recipe_churn(const char *path);
 void recipe_demo(const char *path);
 

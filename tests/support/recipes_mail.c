@@ -46,3 +46,17 @@ void recipe_demo(const char *path)
 {
 	mail(path, 64 * MIB, 220, 900);
 }
+
+/* A log of 1 MiB, and one file of 40,000 extents in 482 leaves. */
+void recipe_tinylog(const char *path)
+{
+	struct image *im;
+
+	image_mke2fs(path, 90 * MIB, "", "-b 1024 -N 256 -J size=1");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "leaves",
+		  &(struct place){ .len = 1, .step = 1, .every_unwritten = 2 }, 16000);
+	image_put(im, IMAGE_ROOT, "shattered", &(struct place){ .len = 1, .step = 2 }, 24000);
+	image_close(im);
+	image_fsck(path, "-fn", 0);
+}

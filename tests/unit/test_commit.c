@@ -770,6 +770,27 @@ static void test_commit_guard__target_in_use(void **state)
 	rig_close(&r);
 }
 
+/* A tree shrinks, but the inode says that it has no blocks at all. */
+static void test_commit_guard__wrong_count(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct rig r;
+
+	(void)state;
+	rig_make(&r, "shrink");
+	assert_int_equal(image_run((const char *const[]){ "debugfs", "-w", "-R",
+							  "sif deep blocks 0", r.path, NULL },
+				   -1),
+			 0);
+	rig_start(&r);
+	take_snapshot(&r);
+	plan_batch(&r, 60);
+	assert_int_equal(commit_guard(r.c, r.plan, 0, r.st, &err), -1);
+	assert_int_equal(err.kind, ERROR_FSCK);
+	assert_non_null(strstr(err.text, "its count of blocks is wrong"));
+	rig_close(&r);
+}
+
 static size_t count_writes(const struct rig *r)
 {
 	size_t n, writes = 0;
@@ -895,6 +916,7 @@ int main(void)
 		cmocka_unit_test(test_commit_begin__then_killed),
 		cmocka_unit_test(test_commit_guard__notices),
 		cmocka_unit_test(test_commit_guard__target_in_use),
+		cmocka_unit_test(test_commit_guard__wrong_count),
 		cmocka_unit_test(test_commit_batch__images),
 		cmocka_unit_test(test_commit_batch__skipped_files),
 		cmocka_unit_test(test_commit_batch__wrong_plan),

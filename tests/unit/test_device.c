@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -419,6 +420,28 @@ static void test_device__threads_share_it(void **state)
 	device_close(dev);
 }
 
+static void test_device_reserve__fills_holes(void **state)
+{
+	int fd = temp_file("/tmp", SIZE), watch = dup(fd);
+	struct device *dev = open_file(fd, 0, 0, BLOCK);
+	unsigned char buf[BLOCK], zero[BLOCK] = { 0 };
+	struct error err = ERROR_INIT;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(device_reserve(dev, 10 * BLOCK, 4 * BLOCK, &err), 0);
+	assert_int_equal(fstat(watch, &st), 0);
+	assert_int_equal(st.st_size, SIZE);
+	/* Where the file system below can't do it, it does nothing. */
+	assert_true(st.st_blocks == 0 || st.st_blocks * 512 >= 4 * BLOCK);
+	assert_int_equal(device_read(dev, buf, 11 * BLOCK, BLOCK, &err), 0);
+	assert_memory_equal(buf, zero, BLOCK);
+	assert_int_equal(device_reserve(dev, SIZE, 1, &err), -1);
+	assert_int_equal(err.sys, EINVAL);
+	device_close(dev);
+	close(watch);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -432,6 +455,7 @@ int main(void)
 		cmocka_unit_test(test_device_write__unaligned_is_refused_when_direct),
 		cmocka_unit_test(test_device_read__truncated_under_our_feet),
 		cmocka_unit_test(test_device__threads_share_it),
+		cmocka_unit_test(test_device_reserve__fills_holes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,6 +180,8 @@ static const struct mutation mutations[] = {
 	{ 0x150, 4, 0xffffffff, SET, ERROR_FSCK, "shorter" },
 	{ 0x0c, 4, 0xffffffff, SET, ERROR_FSCK, "free blocks" },
 	{ 0x158, 4, 1, SET, ERROR_FSCK, "free blocks" },
+	{ 0x08, 4, 4097, SET, ERROR_FSCK, "half of the blocks" },
+	{ 0x154, 4, 1, SET, ERROR_FSCK, "half of the blocks" },
 	{ 0x10, 4, 0xffffffff, SET, ERROR_FSCK, "free inodes" },
 	{ 0x54, 4, 5, SET, ERROR_FSCK, "first inode" },
 	{ 0x54, 4, 0xffffffff, SET, ERROR_FSCK, "first inode" },
@@ -229,6 +231,26 @@ static void test_superblock_check__each_field_out_of_bounds(void **state)
 	}
 	image_write(path, SB, good, sizeof(good));
 	assert_opens(path);
+}
+
+/* Each of these e2fsck can't get over. */
+static void test_superblock_check__descriptor_size_without_64bit(void **state)
+{
+	static const struct mutation bad[] = {
+		{ 0xfe, 2, 96, SET, ERROR_FSCK, "descriptor size" },
+		{ 0xfe, 2, 2048, SET, ERROR_FSCK, "descriptor size" },
+	};
+	char path[256];
+	uint8_t sb[1024];
+
+	image_mke2fs(path_in(state, "desc", path), SIZE, "^64bit", "-b 1024 -J size=1");
+	assert_opens(path);
+	image_read(path, SB, sb, sizeof(sb));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		mutate(sb, &bad[i]);
+		image_write(path, SB, sb, sizeof(sb));
+		assert_refused(path, bad[i].kind, bad[i].words);
+	}
 }
 
 static void test_superblock_check__wrong_checksum(void **state)
@@ -492,6 +514,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_superblock_check__each_field_out_of_bounds),
+		cmocka_unit_test(test_superblock_check__descriptor_size_without_64bit),
 		cmocka_unit_test(test_superblock_check__wrong_checksum),
 		cmocka_unit_test(test_guard_state__needs_recovery_is_the_journals_business),
 		cmocka_unit_test(test_guard_size__file_cut_short),

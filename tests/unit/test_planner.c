@@ -36,7 +36,7 @@ static void plans_with(const char *snapshot, const char *want, const struct plan
 {
 	struct error err = ERROR_INIT;
 	struct snapshot *s;
-	struct plan *p;
+	struct plan *p = NULL;
 	char *text;
 	if (snapshot_parse(snapshot, &s, &err) || planner_make(s, o, &p, &err))
 		fail_msg("%s", err.text);

@@ -182,7 +182,7 @@ static void test_report_text__has_the_figures(void **state)
 		"disk\\x0a.img: ext4, 4 KiB blocks; 56 of 1,234 files fragmented",
 		"5.0 TiB to write",
 		"nothing written yet",
-		"fragmented files                        56             1\n",
+		"fragmented files                        56              1\n",
 		"excess runs                          3,700             1\n",
 		"average run (KiB)                       40           154\n",
 		"longest free run (KiB)           4,194,304     2,097,152\n",

@@ -426,6 +426,77 @@ static void test_scan_volume__boot_files_stay(void **state)
 	volume_close(v);
 }
 
+/* From one extent of one block to a block pointer, as a directory made under ext3 has it. */
+static void make_block_mapped(uint32_t ino)
+{
+	ext2_filsys fs = open_fs(EXT2_FLAG_RW);
+	struct ext2_inode a;
+	struct ext3_extent *e = (struct ext3_extent *)&a.i_block[3];
+	uint32_t block;
+
+	assert_int_equal(ext2fs_read_inode(fs, ino, &a), 0);
+	assert_true(a.i_flags & EXT4_EXTENTS_FL);
+	assert_int_equal(e->ee_len, 1);
+	block = e->ee_start;
+	memset(a.i_block, 0, sizeof(a.i_block));
+	a.i_block[0] = block;
+	a.i_flags &= ~(uint32_t)EXT4_EXTENTS_FL;
+	assert_int_equal(ext2fs_write_inode(fs, ino, &a), 0);
+	close_fs(fs);
+}
+
+static void test_scan_volume__boot_files_stay_in_old_directories(void **state)
+{
+	struct image *im;
+	struct volume *v;
+	struct snapshot *s;
+	uint32_t boot, map, pinned[2];
+
+	(void)state;
+	new_path();
+	image_mke2fs(path, 24 << 20, "", "-b 1024");
+	im = image_open(path);
+	boot = image_dir(im, IMAGE_ROOT, "boot");
+	pinned[0] = image_put(im, boot, "vmlinuz", &(struct place){ .len = 1 }, 20);
+	pinned[1] = image_put(im, boot, "ldlinux.sys", &(struct place){ .len = 1 }, 6);
+	map = image_put(im, boot, "map", &(struct place){ .len = 1 }, 1);
+	image_close(im);
+	make_block_mapped(EXT2_ROOT_INO);
+	make_block_mapped(boot);
+	make_block_mapped(map);
+	v = open_volume();
+	s = scan(v, 2);
+	assert_true(is_left(s, boot, LEAVE_BLOCK_MAPPED));
+	assert_true(is_left(s, map, LEAVE_BLOCK_MAPPED));
+	for (size_t i = 0; i < 2; i++)
+		assert_true(is_left(s, pinned[i], LEAVE_BOOT));
+	check_partition(s);
+	snapshot_free(s);
+	volume_close(v);
+}
+
+static void test_scan_volume__quota_files_are_refused(void **state)
+{
+	struct scan_options o = { .threads = 1, .queue_depth = 4 };
+	struct error err = ERROR_INIT;
+	struct snapshot *s = NULL;
+	struct image *im;
+	struct volume *v;
+
+	(void)state;
+	new_path();
+	image_mke2fs(path, 24 << 20, "", "-b 1024");
+	im = image_open(path);
+	image_dir(im, IMAGE_ROOT, "quota.user"); /* no file: no quotas */
+	image_put(im, IMAGE_ROOT, "aquota.group", &(struct place){ .len = 1 }, 7);
+	image_close(im);
+	v = open_volume();
+	assert_int_equal(scan_volume(v, &o, &s, &err), -1);
+	assert_int_equal(err.kind, ERROR_USAGE);
+	assert_non_null(strstr(err.text, "/aquota.group"));
+	volume_close(v);
+}
+
 static void count_progress(void *ctx, uint64_t done, uint64_t total)
 {
 	uint64_t *last = ctx;
@@ -829,6 +900,32 @@ static void test_scan_volume__a_tree_block_shared(void **state)
 	refused("inode %u: tree block %u is also claimed by inode %u", one, from[0].ei_leaf, two);
 }
 
+/* What e2fsck repairs in a directory must be left for it to repair. */
+static void test_scan_volume__a_directory_with_holes_or_unwritten_blocks(void **state)
+{
+	ext2_filsys fs;
+	struct ext2_inode a;
+	struct ext3_extent *e = (struct ext3_extent *)&a.i_block[3];
+	uint32_t ino;
+
+	(void)state;
+	make_image(&shapes[1]);
+	ino = lookup("/dir");
+	fs = open_fs(EXT2_FLAG_RW);
+	assert_int_equal(ext2fs_read_inode(fs, ino, &a), 0);
+	assert_true(a.i_flags & EXT4_EXTENTS_FL);
+	e->ee_len |= 0x8000;
+	assert_int_equal(ext2fs_write_inode(fs, ino, &a), 0);
+	close_fs(fs);
+	refused("inode %u: its extents have an unwritten block", ino);
+	fs = open_fs(EXT2_FLAG_RW);
+	e->ee_len &= 0x7fff;
+	e->ee_block += 1;
+	assert_int_equal(ext2fs_write_inode(fs, ino, &a), 0);
+	close_fs(fs);
+	refused("inode %u: its extents leave a hole", ino);
+}
+
 static void test_scan_volume__group_count_wrong(void **state)
 {
 	ext2_filsys fs;
@@ -939,6 +1036,8 @@ int main(void)
 		TEST(test_scan_volume__a_tree_of_two_levels),
 		TEST(test_scan_volume__excluded_files_stay),
 		TEST(test_scan_volume__boot_files_stay),
+		TEST(test_scan_volume__boot_files_stay_in_old_directories),
+		TEST(test_scan_volume__quota_files_are_refused),
 		TEST(test_scan_volume__progress_and_stop),
 		TEST(test_scan_volume__every_read_may_fail),
 		TEST(test_scan_files__reads_the_same_maps),
@@ -954,6 +1053,7 @@ int main(void)
 		TEST(test_scan_volume__resize_inode_damaged),
 		TEST(test_scan_volume__tree_blocks_damaged),
 		TEST(test_scan_volume__a_tree_block_shared),
+		TEST(test_scan_volume__a_directory_with_holes_or_unwritten_blocks),
 		TEST(test_scan_volume__group_count_wrong),
 		TEST(test_scan_volume__inode_bitmap_disagrees),
 		TEST(test_scan_volume__inode_damaged),
