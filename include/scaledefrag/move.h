@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * move: the defraggers. Copies the data of one batch, many files at a time, many requests in
- * flight. Writes only to blocks that are free in the last durable state (invariant I1; the planner
- * proved it, the guard checked it). Does not flush: the commit's F1 does.
+ * move: the defraggers. They copy the data of a plan, batch by batch, many files at a time, many
+ * requests in flight. A batch is written only to blocks that are free in the last durable state
+ * (invariant I1; the planner proved it, the guard checked it). The commit's F1 makes the copies
+ * durable.
  *
- * The batch's moves, in the order of their destinations, are cut into windows; each defragger
- * (OpenMP thread) claims the next window by an atomic fetch-and-add, reads its sources sorted by
- * physical address and merged across small gaps, then writes the destinations in long runs. A large
- * file goes in slices, by several threads.
+ *   move_open()      the defraggers (OpenMP threads) start to read
+ *   move_batch()     for each batch in turn: lets it be written, returns when that is done
+ *   move_close()     gives up what was not allowed to be written
+ *
+ * Reads run ahead of what may be written, over the following batches, as far as the buffers go:
+ * while one batch is written and committed, the next ones are read. A batch that reads what an
+ * earlier one writes waits for the end of that one's copies. Nothing of a batch is written before
+ * move_batch() is called for it.
+ *
+ * A batch's moves, in the order of their destinations, are cut into windows; each defragger claims
+ * the next window by an atomic fetch-and-add, reads its sources sorted by physical address and
+ * merged across small gaps, then writes the destinations in long runs, with several windows on
+ * their way. A large file goes in slices, by several threads.
  */
 #ifndef SCALEDEFRAG_MOVE_H
 #define SCALEDEFRAG_MOVE_H
@@ -18,19 +28,18 @@
 struct move_options {
 	unsigned threads;     /* defraggers, 1.. */
 	unsigned queue_depth; /* requests in flight, shared by all */
-	uint64_t memory; /* bytes for all buffers; the list of pieces (40 bytes each) counts too,
+	uint64_t memory; /* bytes for all buffers; the lists of pieces (40 bytes each) count too,
 			    but may exceed it */
 	uint32_t block_size; /* bytes */
 	bool verify; /* read each copy back after a flush of the batch's copies and compare hashes
 		      */
+	/* Bytes; 0: never. While a batch is written, what is written so far is flushed each time it
+	 * comes to so much: the device then has less to do when the commit waits for it. */
+	uint64_t flush_step;
 	const volatile int *stop; /* non-zero: give up, *stopped = true; may be NULL */
 	void (*progress)(
 		void *ctx,
 		uint64_t bytes); /* bytes copied since the last call; any thread, one at a time */
-	/* Called by each defragger between reading a window and writing it: the reads may begin
-	 * before the writes are allowed. May wait; non-zero: give up, *stopped = true. May be NULL.
-	 */
-	int (*gate)(void *ctx);
 	void *ctx;
 };
 
@@ -48,15 +57,23 @@ struct move_result {
 	uint64_t bytes;		/* copied */
 	uint64_t reads, writes; /* requests */
 	size_t n_dropped;
-	bool stopped;
+	bool stopped; /* not all is copied; no batch will be any more */
 };
 
+struct mover;
+
+/* `dev` and `p` must stay as they are until move_close(). */
+int move_open(struct device *dev, const struct plan *p, const struct move_options *o,
+	      struct mover **out, struct error *err);
 /*
- * `dropped`: n_file entries of this batch, zeroed by the caller; files dropped are marked. -1 only
- * for what ends the run (no memory, a queue that can't be opened, a failed flush under verify).
+ * Batches in their order, each once. `dropped`: n_file entries of this batch; set if 0 is returned
+ * and nothing stopped. -1 only for what ends the run (no memory, a queue that can't be opened, a
+ * failed flush). After files were dropped, later batches must not be moved any more if they build
+ * on them: that is the caller's to know.
  */
-int move_batch(struct device *dev, const struct plan *p, size_t batch, const struct move_options *o,
-	       struct move_dropped *dropped, struct move_result *res, struct error *err);
+int move_batch(struct mover *m, size_t batch, struct move_dropped *dropped, struct move_result *res,
+	       struct error *err);
+void move_close(struct mover *m); /* waits for what is in flight; NULL is fine */
 
 /* The least `memory` that works for this many threads and this block size (bytes). */
 uint64_t move_memory_floor(unsigned threads, uint32_t block_size);

@@ -1,239 +1,230 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * defraggers: the threads that copy one batch.
- *
- * The batch's moves, sorted by destination, are cut into windows of equal size; each defragger
- * claims the next window by an atomic fetch-and-add. A large file is thus copied in slices by
- * several threads, and a window holds many small files, whose sources are read in one sorted sweep
- * and whose destinations, which the planner likes to put side by side, leave in long writes.
+ * defraggers: the threads that copy, and what their caller sees. One thread of ours stands behind
+ * the OpenMP team, so that the caller is free to commit one batch while the next ones are read.
  */
-#include "window.h"
-#include <stdatomic.h>
+#include "mover.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define WINDOW_MIN (1u << 20) /* bytes */
 #define WINDOW_MAX (1u << 30) /* bytes; keeps block counts of a window in 32 bits */
-#define WINDOW_SHARE                                                                               \
-	(8u << 20) /* bytes; windows are made no smaller only to occupy all threads                \
-		    */
 #define LISTS_MIN  (256u << 10)
 #define PIECES_MIN (1u << 20)
 
+static uint64_t window_min(uint32_t block_size)
+{
+	return block_size > WINDOW_MIN ? block_size : WINDOW_MIN;
+}
+
 uint64_t move_memory_floor(unsigned threads, uint32_t block_size)
 {
-	uint64_t window = block_size > WINDOW_MIN ? block_size : WINDOW_MIN;
-
-	return PIECES_MIN + threads * (window + 2 * BOUNCE_SIZE + LISTS_MIN);
+	return PIECES_MIN + threads * (window_min(block_size) + 2 * BOUNCE_SIZE + LISTS_MIN);
 }
 
-static int by_target(const void *a, const void *b)
+void mover_changed(struct mover *m)
 {
-	const struct piece *x = a, *y = b;
-
-	return x->to < y->to ? -1 : x->to > y->to;
+	atomic_fetch_add(&m->changes, 1);
+	pthread_cond_broadcast(&m->change);
 }
 
-/* The batch's written moves, each one piece so far. Returns their number; *blocks = their sum. */
-static size_t collect(const struct plan *p, const struct plan_batch *b, struct piece *out,
-		      uint64_t *blocks)
+/* How much memory goes to what. The lists of two batches stand beside the buffers. */
+static void share_memory(struct mover *m)
 {
-	size_t n = 0;
+	const struct move_options *o = &m->o;
+	uint64_t floor = move_memory_floor(m->threads, o->block_size) - PIECES_MIN;
+	uint64_t left, each, window, most, lists;
+	size_t n_move;
 
-	*blocks = 0;
-	for (uint64_t f = 0; f < b->n_file; f++) {
-		const struct plan_file *file = &p->file[b->first_file + f];
-
-		for (uint64_t i = 0; i < file->n_move; i++) {
-			const struct move *m = &p->move[file->first_move + i];
-
-			if (m->unwritten)
-				continue;
-			if (out)
-				out[n] = (struct piece){ .from = m->from,
-							 .to = m->to,
-							 .len = m->len,
-							 .file = (uint32_t)f };
-			*blocks += m->len;
-			n++;
-		}
-	}
-	return n;
-}
-
-/* How much memory goes to what. The list of pieces stands beside the windows. */
-static void share_memory(struct copy *c, uint64_t blocks, size_t n_move)
-{
-	const struct move_options *o = c->o;
-	uint64_t lists = (uint64_t)n_move * sizeof(struct piece);
-	uint64_t floor = move_memory_floor(c->threads, o->block_size) - PIECES_MIN;
-	uint64_t left = o->memory > floor + lists ? o->memory - lists : floor;
-	uint64_t each = left / c->threads, share, window;
-
-	c->slots = (unsigned)(each / 4 / BOUNCE_SIZE);
-	c->slots = c->slots > c->depth ? c->depth : c->slots;
-	c->slots = c->slots < 1 ? 1 : c->slots;
-	window = each - c->slots * BOUNCE_SIZE - each / 128; /* each / 128: order[] and the like */
-	share = (blocks * o->block_size / c->threads + 1) / 2;
-	share = share < WINDOW_SHARE ? WINDOW_SHARE : share;
-	window = window < share ? window : share;
+	jobs_measure(m->p, &most, &n_move);
+	lists = (uint64_t)n_move * 2 * sizeof(struct piece);
+	left = o->memory > floor + lists ? o->memory - lists : floor;
+	each = left / m->threads;
+	m->slots = (unsigned)(each / 8 / BOUNCE_SIZE);
+	m->slots = m->slots > m->depth ? m->depth : m->slots;
+	m->slots = m->slots < 1 ? 1 : m->slots;
+	window = each - m->slots * BOUNCE_SIZE - each / 128; /* each / 128: order[] and the like */
+	m->streams = STREAMS_MAX;
+	while (m->streams > 1 && window / m->streams < window_min(o->block_size))
+		m->streams--;
+	window /= m->streams;
 	window = window < WINDOW_MIN ? WINDOW_MIN : window;
 	window = window > WINDOW_MAX ? WINDOW_MAX : window;
-	c->window_blocks = (uint32_t)(window / o->block_size);
-	if (c->window_blocks > blocks)
-		c->window_blocks = (uint32_t)blocks;
+	m->window_blocks = (uint32_t)(window / o->block_size);
+	if (m->window_blocks > most)
+		m->window_blocks = (uint32_t)most;
 }
 
-/*
- * Cuts the sorted pieces src[0..n) into windows. `out` may be the start of the array that src is
- * the end of: each window adds at most one piece, and src lies n_window behind.
- */
-static void cut(struct copy *c, const struct piece *src, size_t n, struct piece *out)
+/* The first failure is the one that counts. */
+static void fail(struct mover *m, const struct error *err)
 {
-	struct window *win = c->window;
-	size_t k = 0;
-
-	*win = (struct window){ 0 };
-	for (size_t i = 0; i < n; i++) {
-		struct piece p = src[i];
-
-		while (p.len) {
-			uint32_t room = c->window_blocks - win->blocks, len;
-
-			if (!room) {
-				*++win = (struct window){ .first = k };
-				continue;
-			}
-			len = p.len < room ? p.len : room;
-			out[k] = p;
-			out[k].len = len;
-			out[k++].at = win->blocks;
-			win->n++;
-			win->blocks += len;
-			p.from += len;
-			p.to += len;
-			p.len -= len;
-		}
-	}
+	pthread_mutex_lock(&m->lock);
+	if (!m->failed)
+		m->err = *err;
+	m->failed = true;
+	atomic_store(&m->ending, true);
+	mover_changed(m);
+	pthread_mutex_unlock(&m->lock);
 }
 
-/* Fills piece, window and the sizes. n_window stays 0 if there is nothing to copy. */
-static int copy_init(struct copy *c, const struct plan *p, const struct plan_batch *b,
-		     struct error *err)
+static void defragger(struct mover *m)
 {
-	uint64_t blocks;
-	size_t n = collect(p, b, NULL, &blocks), n_window;
-
-	if (!n)
-		return 0;
-	share_memory(c, blocks, n);
-	n_window = (size_t)((blocks + c->window_blocks - 1) / c->window_blocks);
-	c->piece = calloc(n + n_window, sizeof(*c->piece));
-	c->window = calloc(n_window, sizeof(*c->window));
-	if (!c->piece || !c->window)
-		return error_nomem(err, "copying files");
-	collect(p, b, c->piece + n_window, &blocks);
-	qsort(c->piece + n_window, n, sizeof(*c->piece), by_target);
-	cut(c, c->piece + n_window, n, c->piece);
-	c->n_window = n_window;
-	if (c->threads > n_window)
-		c->threads = (unsigned)n_window;
-	return 0;
-}
-
-typedef int (*window_work)(struct worker *w, const struct window *win, struct error *err);
-
-static int defragger(const struct copy *c, window_work work, atomic_size_t *next,
-		     atomic_bool *failed, struct move_result *count, struct error *err)
-{
+	struct error err = ERROR_INIT;
 	struct worker w;
-	int rc = -1;
-	size_t i;
 
-	*count = (struct move_result){ 0 };
-	if (worker_open(&w, c, err)) {
-		atomic_store(failed, true);
-		return -1;
+	if (worker_open(&w, m, &err)) {
+		fail(m, &err);
+		return;
 	}
-	while (!w.count.stopped && (i = atomic_fetch_add(next, 1)) < c->n_window) {
-		if (atomic_load(failed))
-			break;
-		if (c->o->stop && *c->o->stop) {
-			w.count.stopped = true;
-			break;
-		}
-		if (work(&w, &c->window[i], err)) {
-			atomic_store(failed, true);
-			goto out;
-		}
-	}
-	rc = 0;
-out:
+	if (worker_run(&w, &err))
+		fail(m, &err);
 	worker_close(&w);
-	*count = w.count;
-	return rc;
 }
 
-/* Runs `work` on all windows. The first error wins; the others stop at their next window. */
-static int run_all(const struct copy *c, window_work work, struct move_result *res,
-		   struct error *err)
+static void *defraggers(void *arg)
 {
-	atomic_size_t next = 0;
-	atomic_bool failed = false;
-	int rc = 0;
+	struct mover *m = arg;
 
-#pragma omp parallel num_threads(c->threads)
-	{
-		struct error mine = ERROR_INIT;
-		struct move_result count;
-		int bad = defragger(c, work, &next, &failed, &count, &mine);
-
-#pragma omp critical(move_sum)
-		{
-			res->bytes += count.bytes;
-			res->reads += count.reads;
-			res->writes += count.writes;
-			res->stopped |= count.stopped;
-			if (bad && !rc) {
-				rc = -1;
-				*err = mine;
-			}
-		}
-	}
-	return rc;
+#pragma omp parallel num_threads(m->threads)
+	defragger(m);
+	return NULL;
 }
 
-int move_batch(struct device *dev, const struct plan *p, size_t batch, const struct move_options *o,
-	       struct move_dropped *dropped, struct move_result *res, struct error *err)
+static void destroy(struct mover *m)
 {
-	const struct plan_batch *b = &p->batch[batch];
-	struct copy c = { .dev = dev, .o = o, .dropped = dropped };
-	struct move_result sum = { 0 };
-	int rc = -1;
+	for (size_t b = 0; b < m->p->n_batch; b++)
+		job_release(&m->job[b]);
+	free(m->job);
+	pthread_cond_destroy(&m->change);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
 
-	c.threads = o->threads < o->queue_depth ? o->threads : o->queue_depth;
-	c.threads = c.threads ? c.threads : 1;
-	c.depth = o->queue_depth / c.threads;
-	c.depth = c.depth ? c.depth : 1;
-	if (o->memory < move_memory_floor(c.threads, o->block_size))
+int move_open(struct device *dev, const struct plan *p, const struct move_options *o,
+	      struct mover **out, struct error *err)
+{
+	unsigned threads = o->threads < o->queue_depth ? o->threads : o->queue_depth;
+	struct mover *m;
+	int rc;
+
+	threads = threads ? threads : 1;
+	if (o->memory < move_memory_floor(threads, o->block_size))
 		return error_set(err, ERROR_USAGE,
 				 "%llu bytes of memory are too few for %u threads: give --memory "
 				 "%llu or more, or fewer --threads",
-				 (unsigned long long)o->memory, c.threads,
-				 (unsigned long long)move_memory_floor(c.threads, o->block_size));
-	if (copy_init(&c, p, b, err))
-		goto out;
-	if (c.n_window && run_all(&c, worker_copy, &sum, err))
-		goto out;
-	if (c.n_window && o->verify && !sum.stopped) {
-		if (device_flush(dev, err) || run_all(&c, worker_check, &sum, err))
-			goto out;
+				 (unsigned long long)o->memory, threads,
+				 (unsigned long long)move_memory_floor(threads, o->block_size));
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return error_nomem(err, "copying files");
+	m->job = calloc(p->n_batch + 1, sizeof(*m->job));
+	if (!m->job) {
+		free(m);
+		return error_nomem(err, "copying files");
 	}
-	for (uint64_t f = 0; f < b->n_file; f++)
-		sum.n_dropped += dropped[f].why != MOVE_KEPT;
-	*res = sum;
-	rc = 0;
+	m->dev = dev;
+	m->p = p;
+	m->o = *o;
+	m->threads = threads;
+	m->depth = o->queue_depth / threads;
+	m->depth = m->depth ? m->depth : 1;
+	share_memory(m);
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_cond_init(&m->change, NULL);
+	rc = pthread_create(&m->thread, NULL, defraggers, m);
+	if (rc) {
+		destroy(m);
+		return error_sys(err, ERROR_OPERATION, rc, "cannot start a thread");
+	}
+	*out = m;
+	return 0;
+}
+
+void move_close(struct mover *m)
+{
+	if (!m)
+		return;
+	pthread_mutex_lock(&m->lock);
+	atomic_store(&m->ending, true);
+	mover_changed(m);
+	pthread_mutex_unlock(&m->lock);
+	pthread_join(m->thread, NULL);
+	destroy(m);
+}
+
+/* A flush while the defraggers go on; under the lock. */
+static int flush(struct mover *m, struct error *err)
+{
+	int rc;
+
+	atomic_store(&m->unflushed, 0);
+	pthread_mutex_unlock(&m->lock);
+	rc = device_flush(m->dev, err);
+	pthread_mutex_lock(&m->lock);
+	return rc;
+}
+
+/* Until *done comes to the number of windows, or all is ending; under the lock. */
+static int wait_for_windows(struct mover *m, size_t batch, const size_t *done, struct error *err)
+{
+	const struct job *job = &m->job[batch];
+
+	while (!atomic_load(&m->ending) &&
+	       (atomic_load(&m->opened) <= batch || *done < job->n_window)) {
+		if (m->o.flush_step && atomic_load(&m->unflushed) >= m->o.flush_step) {
+			if (flush(m, err))
+				return -1;
+			continue;
+		}
+		pthread_cond_wait(&m->change, &m->lock);
+	}
+	if (m->failed) {
+		*err = m->err;
+		return -1;
+	}
+	return 0;
+}
+
+/* Lets the batch be written and, with verify, be read back; under the lock. */
+static int copy(struct mover *m, size_t batch, struct error *err)
+{
+	struct job *job = &m->job[batch];
+
+	atomic_store(&m->allowed, batch + 1);
+	mover_changed(m);
+	if (wait_for_windows(m, batch, &job->finished, err))
+		return -1;
+	if (!m->o.verify || atomic_load(&m->ending) || !job->n_window)
+		return 0;
+	if (flush(m, err))
+		return -1;
+	job->checking = true;
+	mover_changed(m);
+	return wait_for_windows(m, batch, &job->checked, err);
+}
+
+int move_batch(struct mover *m, size_t batch, struct move_dropped *dropped, struct move_result *res,
+	       struct error *err)
+{
+	struct job *job = &m->job[batch];
+	uint64_t n = m->p->batch[batch].n_file;
+	int rc;
+
+	pthread_mutex_lock(&m->lock);
+	rc = copy(m, batch, err);
+	if (rc)
+		goto out;
+	*res = job->count;
+	res->stopped = atomic_load(&m->ending);
+	if (res->stopped)
+		goto out;
+	memcpy(dropped, job->dropped, n * sizeof(*dropped));
+	for (uint64_t f = 0; f < n; f++)
+		res->n_dropped += dropped[f].why != MOVE_KEPT;
+	job_release(job);
+	m->copied = batch + 1;
+	mover_changed(m);
 out:
-	free(c.piece);
-	free(c.window);
+	pthread_mutex_unlock(&m->lock);
 	return rc;
 }

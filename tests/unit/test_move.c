@@ -154,12 +154,19 @@ static void random_plan(struct rig *r, uint64_t seed, uint32_t longest)
 
 static int rig_run(struct rig *r, struct error *err)
 {
+	struct mover *m;
+	int rc;
+
 	free(r->dropped);
 	r->dropped = calloc(r->plan->n_file, sizeof(*r->dropped));
 	assert_non_null(r->dropped);
 	r->told = 0;
 	r->res = (struct move_result){ 0 };
-	return move_batch(r->dev, r->plan, 0, &r->o, r->dropped, &r->res, err);
+	if (move_open(r->dev, r->plan, &r->o, &m, err))
+		return -1;
+	rc = move_batch(m, 0, r->dropped, &r->res, err);
+	move_close(m);
+	return rc;
 }
 
 /* Every file that was kept is copied; nothing but targets has changed. `complete`: the run did not
@@ -278,6 +285,7 @@ static void test_move_batch__interleaved_files_take_few_requests(void **state)
 	add_file(&r, a, 200);
 	add_file(&r, b, 200);
 	r.o.threads = 1;
+	r.o.memory = 64 << 20;
 	run_well(&r);
 	assert_true(r.res.reads <= 8);
 	assert_true(r.res.writes <= 3);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* jobs: batches as jobs, cut into pieces and windows; handed out in order. */
+#include "mover.h"
+#include <stdlib.h>
+
+#define WINDOW_SHARE                                                                               \
+	(4u << 20) /* bytes; windows are made no smaller only to occupy all threads                \
+		    */
+
+static int by_target(const void *a, const void *b)
+{
+	const struct piece *x = a, *y = b;
+
+	return x->to < y->to ? -1 : x->to > y->to;
+}
+
+/* The batch's written moves, each one piece so far. Returns their number; *blocks = their sum. */
+static size_t collect(const struct plan *p, const struct plan_batch *b, struct piece *out,
+		      uint64_t *blocks)
+{
+	size_t n = 0;
+
+	*blocks = 0;
+	for (uint64_t f = 0; f < b->n_file; f++) {
+		const struct plan_file *file = &p->file[b->first_file + f];
+
+		for (uint64_t i = 0; i < file->n_move; i++) {
+			const struct move *m = &p->move[file->first_move + i];
+
+			if (m->unwritten)
+				continue;
+			if (out)
+				out[n] = (struct piece){ .from = m->from,
+							 .to = m->to,
+							 .len = m->len,
+							 .file = (uint32_t)f };
+			*blocks += m->len;
+			n++;
+		}
+	}
+	return n;
+}
+
+void jobs_measure(const struct plan *p, uint64_t *blocks, size_t *n_move)
+{
+	*blocks = 0;
+	*n_move = 0;
+	for (size_t b = 0; b < p->n_batch; b++) {
+		uint64_t sum;
+		size_t n = collect(p, &p->batch[b], NULL, &sum);
+
+		*blocks = sum > *blocks ? sum : *blocks;
+		*n_move = n > *n_move ? n : *n_move;
+	}
+}
+
+/*
+ * Cuts the sorted pieces src[0..n) into windows. `out` may be the start of the array that src is
+ * the end of: each window adds at most one piece, and src lies n_window behind.
+ */
+static void cut(struct window *win, uint32_t window_blocks, const struct piece *src, size_t n,
+		struct piece *out)
+{
+	size_t k = 0;
+
+	*win = (struct window){ 0 };
+	for (size_t i = 0; i < n; i++) {
+		struct piece p = src[i];
+
+		while (p.len) {
+			uint32_t room = window_blocks - win->blocks, len;
+
+			if (!room) {
+				*++win = (struct window){ .first = k };
+				continue;
+			}
+			len = p.len < room ? p.len : room;
+			out[k] = p;
+			out[k].len = len;
+			out[k++].at = win->blocks;
+			win->n++;
+			win->blocks += len;
+			p.from += len;
+			p.to += len;
+			p.len -= len;
+		}
+	}
+}
+
+/* A batch that fits the buffers is spread over all threads. */
+static uint32_t window_size(const struct mover *m, uint64_t blocks)
+{
+	uint64_t share = (blocks + m->threads - 1) / m->threads;
+	uint64_t least = WINDOW_SHARE / m->o.block_size;
+
+	share = share < least ? least : share;
+	return share < m->window_blocks ? (uint32_t)share : m->window_blocks;
+}
+
+/* Does `job` read what `earlier` writes? */
+static bool reads_from(const struct job *job, size_t n, const struct job *earlier, size_t n_earlier)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t from = job->piece[i].from, end = from + job->piece[i].len;
+		size_t low = 0, high = n_earlier;
+
+		while (low < high) { /* low: the number of pieces that start before `end` */
+			size_t mid = low + (high - low) / 2;
+
+			if (earlier->piece[mid].to < end)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		if (low && earlier->piece[low - 1].to + earlier->piece[low - 1].len > from)
+			return true;
+	}
+	return false;
+}
+
+static size_t pieces_of(const struct job *job)
+{
+	const struct window *last;
+
+	if (!job->n_window)
+		return 0;
+	last = &job->window[job->n_window - 1];
+	return last->first + last->n;
+}
+
+/* How many batches must be copied before this one may be read. */
+static size_t wait_for(const struct mover *m, size_t batch)
+{
+	const struct job *job = &m->job[batch];
+
+	/* What is read back takes buffers, which must not be full of what may not be written. */
+	if (m->o.verify)
+		return batch;
+	for (size_t b = batch; b > m->copied; b--)
+		if (reads_from(job, pieces_of(job), &m->job[b - 1], pieces_of(&m->job[b - 1])))
+			return b;
+	return 0;
+}
+
+/* The lists of a batch. n_window stays 0 if there is nothing to copy. */
+static int make_lists(struct mover *m, size_t batch, struct error *err)
+{
+	const struct plan_batch *b = &m->p->batch[batch];
+	struct job *job = &m->job[batch];
+	uint64_t blocks;
+	size_t n = collect(m->p, b, NULL, &blocks), n_window;
+	uint32_t size;
+
+	job->dropped = calloc(b->n_file + 1, sizeof(*job->dropped));
+	if (!job->dropped)
+		goto nomem;
+	if (!n)
+		return 0;
+	size = window_size(m, blocks);
+	n_window = (size_t)((blocks + size - 1) / size);
+	job->piece = calloc(n + n_window, sizeof(*job->piece));
+	job->window = calloc(n_window, sizeof(*job->window));
+	if (!job->piece || !job->window)
+		goto nomem;
+	collect(m->p, b, job->piece + n_window, &blocks);
+	qsort(job->piece + n_window, n, sizeof(*job->piece), by_target);
+	cut(job->window, size, job->piece + n_window, n, job->piece);
+	job->n_window = n_window;
+	job->after = wait_for(m, batch);
+	return 0;
+nomem:
+	job_release(job);
+	return error_nomem(err, "copying files");
+}
+
+void job_release(struct job *job)
+{
+	free(job->piece);
+	free(job->window);
+	free(job->dropped);
+	job->piece = NULL;
+	job->window = NULL;
+	job->dropped = NULL;
+}
+
+/*
+ * All windows of the jobs opened so far are claimed: opens the next job, if it may be read.
+ * CLAIM_WINDOW: look again.
+ */
+static enum claim open_next(struct mover *m, size_t opened, struct error *err)
+{
+	struct job *job = &m->job[opened];
+
+	if (atomic_load(&m->opened) != opened)
+		return CLAIM_WINDOW;
+	if (opened == m->p->n_batch)
+		return m->o.verify && m->copied < opened ? CLAIM_LATER : CLAIM_END;
+	if (!job->dropped && make_lists(m, opened, err))
+		return CLAIM_FAILED;
+	if (m->copied < job->after)
+		return CLAIM_LATER;
+	atomic_store(&m->opened, opened + 1);
+	mover_changed(m);
+	return CLAIM_WINDOW;
+}
+
+static void take(struct mover *m, struct stream *s, size_t batch, size_t i)
+{
+	struct job *job = &m->job[batch];
+
+	s->job = job;
+	s->batch = batch;
+	s->piece = job->piece + job->window[i].first;
+	s->n_piece = job->window[i].n;
+	s->count = (struct move_result){ 0 };
+}
+
+/* With verify there is one job at a time: the last one opened. */
+static bool claim_check(struct mover *m, struct stream *s)
+{
+	size_t opened = atomic_load(&m->opened), i;
+	bool checking;
+
+	if (!opened)
+		return false;
+	pthread_mutex_lock(&m->lock);
+	checking = m->job[opened - 1].checking;
+	pthread_mutex_unlock(&m->lock);
+	if (!checking)
+		return false;
+	i = atomic_fetch_add(&m->job[opened - 1].next_check, 1);
+	if (i >= m->job[opened - 1].n_window)
+		return false;
+	take(m, s, opened - 1, i);
+	s->state = STREAM_CHECK;
+	return true;
+}
+
+enum claim job_claim(struct mover *m, struct stream *s, struct error *err)
+{
+	enum claim answer;
+
+	if (m->o.verify && claim_check(m, s))
+		return CLAIM_WINDOW;
+	do {
+		size_t opened = atomic_load(&m->opened), i;
+
+		if (opened) {
+			i = atomic_fetch_add(&m->job[opened - 1].next, 1);
+			if (i < m->job[opened - 1].n_window) {
+				take(m, s, opened - 1, i);
+				s->state = STREAM_GATHER;
+				return CLAIM_WINDOW;
+			}
+		}
+		pthread_mutex_lock(&m->lock);
+		answer = open_next(m, opened, err);
+		pthread_mutex_unlock(&m->lock);
+	} while (answer == CLAIM_WINDOW);
+	return answer;
+}
