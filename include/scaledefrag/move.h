@@ -5,7 +5,7 @@
  * (invariant I1; the planner proved it, the guard checked it). The commit's F1 makes the copies
  * durable.
  *
- *   move_open()      the defraggers (OpenMP threads) start to read
+ *   move_open()      the defraggers (threads) start to read
  *   move_batch()     for each batch in turn: lets it be written, returns when that is done
  *   move_close()     gives up what was not allowed to be written
  *

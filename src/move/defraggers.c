@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * defraggers: the threads that copy, and what their caller sees. One thread of ours stands behind
- * the OpenMP team, so that the caller is free to commit one batch while the next ones are read.
+ * defraggers: the threads that copy, and what their caller sees. They are plain threads, not an
+ * OpenMP team: the caller goes on, to commit one batch while the next ones are read.
  */
 #include "mover.h"
 #include <stdlib.h>
@@ -67,27 +67,38 @@ static void fail(struct mover *m, const struct error *err)
 	pthread_mutex_unlock(&m->lock);
 }
 
-static void defragger(struct mover *m)
+static void *defragger(void *arg)
 {
+	struct mover *m = arg;
 	struct error err = ERROR_INIT;
 	struct worker w;
 
 	if (worker_open(&w, m, &err)) {
 		fail(m, &err);
-		return;
+		return NULL;
 	}
 	if (worker_run(&w, &err))
 		fail(m, &err);
 	worker_close(&w);
+	return NULL;
 }
 
-static void *defraggers(void *arg)
+/* Fewer threads than asked for are slower, but do. */
+static int start_team(struct mover *m, struct error *err)
 {
-	struct mover *m = arg;
+	m->team = calloc(m->threads, sizeof(*m->team));
+	if (!m->team)
+		return error_nomem(err, "copying files");
+	while (m->n_team < m->threads) {
+		int rc = pthread_create(&m->team[m->n_team], NULL, defragger, m);
 
-#pragma omp parallel num_threads(m->threads)
-	defragger(m);
-	return NULL;
+		if (rc && !m->n_team)
+			return error_sys(err, ERROR_OPERATION, rc, "cannot start a thread");
+		if (rc)
+			break;
+		m->n_team++;
+	}
+	return 0;
 }
 
 static void destroy(struct mover *m)
@@ -95,6 +106,8 @@ static void destroy(struct mover *m)
 	for (size_t b = 0; b < m->p->n_batch; b++)
 		job_release(&m->job[b]);
 	free(m->job);
+	free(m->team);
+	pthread_mutex_destroy(&m->telling);
 	pthread_cond_destroy(&m->change);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
@@ -105,7 +118,6 @@ int move_open(struct device *dev, const struct plan *p, const struct move_option
 {
 	unsigned threads = o->threads < o->queue_depth ? o->threads : o->queue_depth;
 	struct mover *m;
-	int rc;
 
 	threads = threads ? threads : 1;
 	if (o->memory < move_memory_floor(threads, o->block_size))
@@ -131,10 +143,10 @@ int move_open(struct device *dev, const struct plan *p, const struct move_option
 	share_memory(m);
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->change, NULL);
-	rc = pthread_create(&m->thread, NULL, defraggers, m);
-	if (rc) {
+	pthread_mutex_init(&m->telling, NULL);
+	if (start_team(m, err)) {
 		destroy(m);
-		return error_sys(err, ERROR_OPERATION, rc, "cannot start a thread");
+		return -1;
 	}
 	*out = m;
 	return 0;
@@ -148,7 +160,8 @@ void move_close(struct mover *m)
 	atomic_store(&m->ending, true);
 	mover_changed(m);
 	pthread_mutex_unlock(&m->lock);
-	pthread_join(m->thread, NULL);
+	for (unsigned i = 0; i < m->n_team; i++)
+		pthread_join(m->team[i], NULL);
 	destroy(m);
 }
 

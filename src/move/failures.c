@@ -12,13 +12,15 @@ struct bad {
 };
 
 /* Of several failures the lowest is kept, so that timing doesn't matter. */
-void drop_file(struct stream *s, const struct piece *p, const struct move_dropped *why)
+void drop_file(struct worker *w, struct stream *s, const struct piece *p,
+	       const struct move_dropped *why)
 {
 	struct move_dropped *d = &s->job->dropped[p->file];
 
-#pragma omp critical(move_drop)
+	pthread_mutex_lock(&w->m->lock);
 	if (!d->why || why->why < d->why || (why->why == d->why && why->block < d->block))
 		*d = *why;
+	pthread_mutex_unlock(&w->m->lock);
 	for (size_t i = 0; i < s->n_piece; i++)
 		if (s->piece[i].file == p->file)
 			s->piece[i].skip = 1;
@@ -113,6 +115,6 @@ void request_redo(struct worker *w, const struct io *io)
 			drop.bad_target = bad.block;
 			drop.bad_len = bad.len;
 		}
-		drop_file(s, p, &drop);
+		drop_file(w, s, p, &drop);
 	}
 }

@@ -53,8 +53,10 @@ struct mover {
 	unsigned threads, depth, slots, streams; /* the last three: of one worker */
 	uint32_t window_blocks;			 /* the most that a window holds */
 	struct job *job;			 /* per batch of the plan */
-	pthread_t thread;			 /* runs the defraggers */
+	pthread_t *team;			 /* the defraggers */
+	unsigned n_team;
 
+	pthread_mutex_t telling; /* the observer is called by one at a time */
 	pthread_mutex_t lock;
 	pthread_cond_t change;
 	atomic_uint changes;		/* counts them; grows under the lock */
@@ -146,7 +148,8 @@ void request_scatter(struct worker *w, const struct io *io);
 /* ---- failures.c ---- */
 
 /* A file fails as a whole; what is left of it in this window is skipped. */
-void drop_file(struct stream *s, const struct piece *p, const struct move_dropped *why);
+void drop_file(struct worker *w, struct stream *s, const struct piece *p,
+	       const struct move_dropped *why);
 /* A request failed: does it again in small steps and drops the files that are hit. */
 void request_redo(struct worker *w, const struct io *io);
 

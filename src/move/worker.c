@@ -37,7 +37,7 @@ static void hash_all(const struct worker *w, struct stream *s)
 			s->piece[i].hash = hash_piece(w, s, &s->piece[i]);
 }
 
-static void compare_all(const struct worker *w, struct stream *s)
+static void compare_all(struct worker *w, struct stream *s)
 {
 	for (size_t i = 0; i < s->n_piece; i++) {
 		const struct piece *p = &s->piece[i];
@@ -48,7 +48,7 @@ static void compare_all(const struct worker *w, struct stream *s)
 						   .sys = EIO };
 
 		if (!p->skip && hash_piece(w, s, p) != p->hash)
-			drop_file(s, p, &drop);
+			drop_file(w, s, p, &drop);
 	}
 }
 
@@ -206,8 +206,9 @@ static void tell(struct worker *w)
 	if (!bytes)
 		return;
 	if (m->o.progress) {
-#pragma omp critical(move_progress)
+		pthread_mutex_lock(&m->telling);
 		m->o.progress(m->o.ctx, bytes);
+		pthread_mutex_unlock(&m->telling);
 	}
 	before = atomic_fetch_add(&m->unflushed, bytes);
 	if (before >= m->o.flush_step || before + bytes < m->o.flush_step)
