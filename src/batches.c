@@ -59,11 +59,20 @@ static void outcome_free(struct outcome *o)
 	*o = (struct outcome){ 0 };
 }
 
+/* Asked to stop once, the run goes on until no file is worse than before it; twice, it stops now.
+ */
+static bool stop_now(const struct run *run, size_t next)
+{
+	int asked = run->o->stop ? *run->o->stop : 0;
+
+	return asked > 1 || (asked && (next == 0 || run->p->batch[next - 1].rest));
+}
+
 /* Up to the end of the batch's copies. *stopped: they are not complete. */
 static int copy(struct run *run, struct mover *m, size_t batch, struct outcome *o, bool *stopped,
 		struct error *err)
 {
-	*stopped = run->o->stop && *run->o->stop;
+	*stopped = stop_now(run, batch);
 	run_phase(run, PHASE_GUARD);
 	if (*stopped)
 		return 0; /* nothing of it is written */

@@ -27,7 +27,8 @@ struct session {
 static void on_signal(int sig)
 {
 	(void)sig;
-	stop = 1;
+	if (stop < 2) /* once: at the next good place; twice: now (engine.h) */
+		stop++;
 }
 
 static void catch_signals(void)

@@ -5,8 +5,9 @@
  *
  * engine_run() does one volume. It never prints and never exits; what the user sees goes through
  * the observer. The result (report) is filled as far as the run came, also on failure. A stop
- * (signal) is an int that the caller's handler sets: 1 = stop after the running batch or abandon it
- * while it is still copying.
+ * (signal) is an int that the caller's handler sets: 1 = stop after the next batch where no file is
+ * worse than before the run (plan.h: rest), 2 = stop now: a batch that is still being copied is
+ * abandoned, a transaction that has begun is finished.
  */
 #ifndef SCALEDEFRAG_ENGINE_H
 #define SCALEDEFRAG_ENGINE_H

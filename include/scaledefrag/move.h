@@ -36,7 +36,7 @@ struct move_options {
 	/* Bytes; 0: never. While a batch is written, what is written so far is flushed each time it
 	 * comes to so much: the device then has less to do when the commit waits for it. */
 	uint64_t flush_step;
-	const volatile int *stop; /* non-zero: give up, *stopped = true; may be NULL */
+	const volatile int *stop; /* 2 or more: give up, *stopped = true; may be NULL */
 	void (*progress)(
 		void *ctx,
 		uint64_t bytes); /* bytes copied since the last call; any thread, one at a time */

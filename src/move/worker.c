@@ -228,7 +228,7 @@ static void wait_for_change(struct mover *m, unsigned seen)
 
 static bool must_leave(struct mover *m)
 {
-	if (m->o.stop && *m->o.stop && !atomic_load(&m->ending)) {
+	if (m->o.stop && *m->o.stop > 1 && !atomic_load(&m->ending)) {
 		pthread_mutex_lock(&m->lock);
 		m->stopped = true;
 		atomic_store(&m->ending, true);

@@ -324,7 +324,7 @@ static void test_move_batch__stopped(void **state)
 {
 	struct move m = { .from = 1, .to = 50, .len = 20 };
 	struct error err = ERROR_INIT;
-	volatile int stop = 1;
+	volatile int stop = 2;
 	struct rig r;
 
 	(void)state;
