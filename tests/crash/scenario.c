@@ -44,8 +44,15 @@ const struct scenario scenarios[] = {
 	{ .name = "treeway", .recipe = "treeway", .min_batches = 50 },
 	{ .name = "packedholes", .recipe = "packedholes", .min_batches = 20 },
 	{ .name = "packeddirs", .recipe = "packeddirs", .min_batches = 20 },
-	{ .name = "rest", .recipe = "fullmail", .stop = 1, .stop_at = 10, .min_batches = 11 },
+	{ .name = "rest", .recipe = "treeway", .stop = 1, .stop_at = 20, .min_batches = 40 },
+	{ .name = "rest2k", .recipe = "cycles", .stop = 1, .stop_at = 20, .min_batches = 40 },
 	{ .name = "stop-twice", .recipe = "treeway", .stop = 2, .stop_at = 20, .min_batches = 20 },
+	{ .name = "stop-copying",
+	  .recipe = "packedholes",
+	  .stop = 2,
+	  .stop_at = 20,
+	  .copying = true,
+	  .min_batches = 20 },
 	{ .name = NULL },
 };
 
@@ -151,7 +158,7 @@ static void plan_wrong(const struct snapshot *s, struct plan *p)
 	filemap_release(&map);
 }
 
-static struct plan *make_plan(enum given_plan which, const char *path)
+static struct snapshot *scan(const char *path)
 {
 	const struct volume_options vo = { .path = path, .read_only = true };
 	const struct scan_options so = { .threads = 1,
@@ -160,18 +167,46 @@ static struct plan *make_plan(enum given_plan which, const char *path)
 						     .copy_blocks = 1 << 20 } };
 	struct snapshot *s = NULL;
 	struct volume *v = NULL;
+	struct error err;
+
+	if (volume_open(&vo, &v, &err) || scan_volume(v, &so, &s, &err))
+		image_die("%s: %s", path, err.text);
+	volume_close(v);
+	return s;
+}
+
+static struct plan *make_plan(enum given_plan which, const char *path)
+{
+	struct snapshot *s = scan(path);
 	struct plan *p = NULL;
 	struct error err;
 
-	if (volume_open(&vo, &v, &err) || scan_volume(v, &so, &s, &err) || plan_new(&p, &err))
+	if (plan_new(&p, &err))
 		image_die("given plan: %s", err.text);
 	if (which == PLAN_GROW)
 		plan_grow(s, p);
 	else
 		plan_wrong(s, p);
 	snapshot_free(s);
-	volume_close(v);
 	return p;
+}
+
+/* No file has more runs than before. */
+static void check_runs(const struct scenario *s, const char *before, const char *after)
+{
+	struct snapshot *a = scan(before), *b = scan(after);
+
+	if (a->n_file != b->n_file)
+		image_die("%s: other files than before", s->name);
+	for (size_t i = 0; i < a->n_file; i++) {
+		const struct filemap *x = &a->file[i].map, *y = &b->file[i].map;
+
+		if (a->file[i].ino != b->file[i].ino ||
+		    filemap_runs(y->ext, y->n_ext) > filemap_runs(x->ext, x->n_ext))
+			image_die("%s: inode %u is worse than before", s->name, a->file[i].ino);
+	}
+	snapshot_free(a);
+	snapshot_free(b);
 }
 
 /* e2fsck would replay the log, but a run ends with an empty one. */
@@ -213,7 +248,7 @@ static void stop_in_time(void *ctx, enum report_phase phase, uint64_t done, uint
 	(void)total;
 	(void)bytes;
 	st->batches += phase == PHASE_COMMIT;
-	if (st->batches == st->s->stop_at)
+	if (st->batches == st->s->stop_at && (phase == PHASE_MOVE || !st->s->copying))
 		st->stop = st->s->stop;
 }
 
@@ -250,6 +285,8 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 	if (plan != PLAN_WRONG) {
 		check_end(s, rc, &r, &err, &t);
 		check_image(s, path);
+		if (s->plan == PLAN_OWN && s->stop < 2)
+			check_runs(s, before, path);
 	}
 	trace_save(&t, fd);
 	trace_release(&t);

@@ -12,8 +12,9 @@ struct scenario {
 	uint64_t batch_bytes; /* 0: the default */
 	enum given_plan plan;
 	int min_batches; /* the scenario is pointless with fewer */
-	int stop;	 /* 1, 2: asked to stop so often while batch `stop_at` is committed */
-	int stop_at;
+	int stop;	 /* 1, 2: asked to stop so often ... */
+	int stop_at;	 /* ... while this batch (from 1) is committed */
+	bool copying;	 /* ... or while the one after it is copied */
 };
 
 extern const struct scenario scenarios[]; /* ends with name NULL */

@@ -463,6 +463,7 @@ const struct recipe recipes[] = {
 	{ "treeway", "tree blocks in the way, few free blocks", recipe_treeway },
 	{ "packedholes", "holes and unwritten extents, few free blocks", recipe_packedholes },
 	{ "packeddirs", "directories between files, few free blocks", recipe_packeddirs },
+	{ "tight", "two files, two free blocks", recipe_tight },
 	{ "tinylog", "a tree of more blocks than one transaction holds", recipe_tinylog },
 	{ "churn", "like demo, smaller", recipe_churn },
 	{ "demo", "what make demo shows", recipe_demo },

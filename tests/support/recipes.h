@@ -29,6 +29,7 @@ void recipe_slide(const char *path);
 void recipe_treeway(const char *path);
 void recipe_packedholes(const char *path);
 void recipe_packeddirs(const char *path);
+void recipe_tight(const char *path);
 
 struct image;
 

@@ -241,3 +241,15 @@ void recipe_packeddirs(const char *path)
 	image_close(im);
 	image_fsck(path, "-fn", 0);
 }
+
+/* The smallest one: two files in two pieces each, and two free blocks. */
+void recipe_tight(const char *path)
+{
+	struct strip s = { .n = 0 };
+
+	for (uint32_t turn = 0; turn < 2; turn++)
+		for (uint32_t f = 1; f <= 2; f++)
+			more(&s, f, 4);
+	more(&s, FREE, 2);
+	finish(path, &s, 4 * MIB, "", "-b 1024 -N 32 -J size=1");
+}
