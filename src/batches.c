@@ -68,6 +68,19 @@ static bool stop_now(const struct run *run, size_t next)
 	return asked > 1 || (asked && (next == 0 || run->p->batch[next - 1].rest));
 }
 
+/* A flush that failed while copying ended the run (I12): what the user does next. */
+static int copy_failed(const struct run *run, struct error *err)
+{
+	struct error why = *err;
+
+	if (!atomic_load(&volume_device(run->v)->dead))
+		return -1;
+	error_set(err, ERROR_OPERATION, "%s; nothing more is written; run: e2fsck -p %s", why.text,
+		  volume_arg(run->v));
+	err->sys = why.sys;
+	return -1;
+}
+
 /* Up to the end of the batch's copies. *stopped: they are not complete. */
 static int copy(struct run *run, struct mover *m, size_t batch, struct outcome *o, bool *stopped,
 		struct error *err)
@@ -83,7 +96,7 @@ static int copy(struct run *run, struct mover *m, size_t batch, struct outcome *
 		return -1;
 	run_phase(run, PHASE_MOVE);
 	if (move_batch(m, batch, o->dropped, &o->res, err))
-		return -1;
+		return copy_failed(run, err);
 	*stopped = o->res.stopped;
 	run->r->data_reads += o->res.reads;
 	run->r->data_writes += o->res.writes;
