@@ -62,7 +62,7 @@ all: $(BIN) ## build build/scaledefrag-offline
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo 'knobs:'
 	@sed -n 's/^#   /  /p' Makefile
 
