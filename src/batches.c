@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* While a batch is written, the device is told to make it durable in steps of so many bytes. */
-#define FLUSH_STEP (32u << 20)
+#define FLUSH_STEP (64u << 20)
 
 /* What the move of one batch comes to. */
 struct outcome {

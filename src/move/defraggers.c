@@ -44,7 +44,8 @@ static void share_memory(struct mover *m)
 	m->slots = m->slots > m->depth ? m->depth : m->slots;
 	m->slots = m->slots < 1 ? 1 : m->slots;
 	window = each - m->slots * BOUNCE_SIZE - each / 128; /* each / 128: order[] and the like */
-	m->streams = STREAMS_MAX;
+	m->streams =
+		m->threads > 1 ? STREAMS_MAX / 2 : STREAMS_MAX; /* few, so that they are long */
 	while (m->streams > 1 && window / m->streams < window_min(o->block_size))
 		m->streams--;
 	window /= m->streams;

@@ -133,9 +133,6 @@ static size_t wait_for(const struct mover *m, size_t batch)
 {
 	const struct job *job = &m->job[batch];
 
-	/* What is read back takes buffers, which must not be full of what may not be written. */
-	if (m->o.verify)
-		return batch;
 	for (size_t b = batch; b > m->copied; b--)
 		if (reads_from(job, pieces_of(job), &m->job[b - 1], pieces_of(&m->job[b - 1])))
 			return b;
@@ -154,6 +151,9 @@ static int make_lists(struct mover *m, size_t batch, struct error *err)
 	job->dropped = calloc(b->n_file + 1, sizeof(*job->dropped));
 	if (!job->dropped)
 		goto nomem;
+	/* With verify one batch at a time, also when there is nothing to copy: what is read back
+	 * takes buffers, which must not be full of what may not be written. */
+	job->after = m->o.verify ? batch : 0;
 	if (!n)
 		return 0;
 	size = window_size(m, blocks);
@@ -166,7 +166,8 @@ static int make_lists(struct mover *m, size_t batch, struct error *err)
 	qsort(job->piece + n_window, n, sizeof(*job->piece), by_target);
 	cut(job->window, size, job->piece + n_window, n, job->piece);
 	job->n_window = n_window;
-	job->after = wait_for(m, batch);
+	if (!m->o.verify)
+		job->after = wait_for(m, batch);
 	return 0;
 nomem:
 	job_release(job);

@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 #define BOUNCE_SIZE ((size_t)256 << 10) /* bytes of a bounce buffer; no smaller than a block */
-#define STREAMS_MAX 4			/* windows on their way in one worker */
+#define STREAMS_MAX 4			/* windows on their way in one worker, at most */
 
 /* A part of a move that lies in one window. */
 struct piece {

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOVES_MAX 20000
 
@@ -481,6 +482,116 @@ static void test_move_batch__every_fault(void **state)
 	rig_close(&r);
 }
 
+static void add_batch(struct rig *r, struct move m)
+{
+	struct error err = ERROR_INIT;
+
+	if (r->plan->n_file)
+		assert_int_equal(plan_begin_batch(r->plan, &err), 0);
+	add_file(r, &m, 1);
+}
+
+static bool same(const struct rig *r, uint64_t to, uint64_t from, uint64_t blocks)
+{
+	return !memcmp(r->mem + to * r->bs, r->before + from * r->bs, blocks * r->bs);
+}
+
+/* Each batch moves on what the one before has moved; one in between is free to run ahead. */
+static void test_move_batch__reads_what_an_earlier_batch_writes(void **state)
+{
+	static const struct move m[] = { { .from = 10, .to = 2000, .len = 900 },
+					 { .from = 2000, .to = 10, .len = 900 },
+					 { .from = 1000, .to = 3000, .len = 700 },
+					 { .from = 1, .to = 1, .len = 1, .unwritten = 1 },
+					 { .from = 509, .to = 1500, .len = 1 },
+					 { .from = 1500, .to = 1000, .len = 1 } };
+	const size_t n = sizeof(m) / sizeof(m[0]);
+
+	(void)state;
+	for (int verify = 0; verify < 2; verify++) {
+		struct error err = ERROR_INIT;
+		struct move_dropped dropped;
+		struct move_result res;
+		struct mover *mover;
+		struct rig r;
+
+		rig_open(&r, 4096, 4000, 512);
+		for (size_t b = 0; b < n; b++)
+			add_batch(&r, m[b]);
+		r.o.memory = 64 << 20;
+		r.o.verify = verify;
+		assert_int_equal(move_open(r.dev, r.plan, &r.o, &mover, &err), 0);
+		for (size_t b = 0; b < n; b++) {
+			assert_int_equal(move_batch(mover, b, &dropped, &res, &err), 0);
+			assert_int_equal(dropped.why, MOVE_KEPT);
+			assert_false(res.stopped);
+			assert_int_equal(res.bytes, m[b].unwritten ? 0 : m[b].len * r.bs);
+			/* the source is free now, and may be used by another */
+			if (b == 0)
+				memset(r.mem + m[0].from * r.bs, 0xee, m[0].len * r.bs);
+		}
+		move_close(mover);
+		assert_true(same(&r, 10, 10, 900));
+		assert_true(same(&r, 2000, 10, 900));
+		assert_true(same(&r, 3000, 1000, 700));
+		assert_true(same(&r, 1500, 509, 1) && same(&r, 1000, 509, 1));
+		rig_close(&r);
+	}
+}
+
+static void test_move_batch__writes_nothing_of_later_batches(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct move_dropped dropped;
+	struct move_result res;
+	struct mover *mover;
+	struct rig r;
+
+	(void)state;
+	rig_open(&r, 4096, 4000, 512);
+	for (uint32_t b = 0; b < 4; b++)
+		add_batch(&r,
+			  (struct move){ .from = 1 + b * 300, .to = 2000 + b * 300, .len = 300 });
+	r.o.memory = 64 << 20;
+	assert_int_equal(move_open(r.dev, r.plan, &r.o, &mover, &err), 0);
+	while (faultdev_count(r.fault, FAULT_READ) < 4 * 2) /* all four are read, 1 MiB at a time */
+		usleep(1000);
+	assert_int_equal(faultdev_count(r.fault, FAULT_WRITE), 0);
+	assert_int_equal(move_batch(mover, 0, &dropped, &res, &err), 0);
+	assert_int_equal(move_batch(mover, 1, &dropped, &res, &err), 0);
+	usleep(20000);
+	assert_int_equal(faultdev_count(r.fault, FAULT_WRITE), 2 * 2);
+	move_close(mover);
+	assert_int_equal(faultdev_count(r.fault, FAULT_WRITE), 2 * 2);
+	assert_true(same(&r, 2000, 1, 600) && same(&r, 2600, 2600, 600));
+	rig_close(&r);
+}
+
+static void test_move_batch__flushes_on_the_way(void **state)
+{
+	struct move m = { .from = 1, .to = 3501, .len = 3333 };
+	struct error err = ERROR_INIT;
+	struct rig r;
+	int rc = 0;
+
+	(void)state;
+	rig_open(&r, 4096, 7000, 4096);
+	add_file(&r, &m, 1);
+	r.o.flush_step = 1 << 20;
+	/* Whether the copies are faster than who flushes is a matter of timing: not every time. */
+	for (int i = 0; i < 1000 && !faultdev_count(r.fault, FAULT_FLUSH); i++)
+		run_well(&r);
+	assert_in_range(faultdev_count(r.fault, FAULT_FLUSH), 1, 13);
+	faultdev_set(r.fault, (struct fault_plan){ .op = FAULT_FLUSH, .nth = 1 });
+	for (int i = 0; i < 1000 && !rc; i++) {
+		rc = rig_run(&r, &err);
+		check_content(&r, !rc);
+	}
+	assert_int_equal(rc, -1);
+	assert_int_equal(err.kind, ERROR_OPERATION);
+	rig_close(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -495,6 +606,9 @@ int main(void)
 		cmocka_unit_test(test_move_batch__bad_range_of_several_blocks),
 		cmocka_unit_test(test_move_batch__verify_finds_a_changed_copy),
 		cmocka_unit_test(test_move_batch__every_fault),
+		cmocka_unit_test(test_move_batch__reads_what_an_earlier_batch_writes),
+		cmocka_unit_test(test_move_batch__writes_nothing_of_later_batches),
+		cmocka_unit_test(test_move_batch__flushes_on_the_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
