@@ -82,6 +82,8 @@ static int make_plan(struct run *run, struct error *err)
 		.n_exclude = run->n_bad_ino,
 		.avoid = run->bad_block,
 		.n_avoid = run->n_bad_block,
+		.scope = run->o->scope,
+		.n_scope = run->o->n_scope,
 		.progress = scan_progress,
 		.ctx = run,
 		.stop = run->o->stop,

@@ -27,6 +27,10 @@ enum {
 	OPT_JSON,
 	OPT_PROGRESS,
 	OPT_LIST,
+	OPT_PATH,
+	OPT_INCLUDE,
+	OPT_EXCLUDE,
+	OPT_PIN,
 	OPT_PARTITION,
 	OPT_DUMP_SNAPSHOT,
 	OPT_DUMP_PLAN,
@@ -41,6 +45,10 @@ static const struct option_def table[] = {
 	{ 'v', NULL, NULL, "print more" },
 	{ 'C', NULL, "FD", "write progress lines to descriptor FD, as e2fsck" },
 	{ OPT_MODE, "mode", "MODE", "files (default): make files contiguous" },
+	{ OPT_PATH, "path", "PATH", "only this file, or this directory's; may be repeated" },
+	{ OPT_INCLUDE, "include", "GLOB", "only files that match; may be repeated" },
+	{ OPT_EXCLUDE, "exclude", "GLOB", "not files that match; may be repeated" },
+	{ OPT_PIN, "pin", "GLOB", "don't move files that match; may be repeated" },
 	{ OPT_VERIFY, "verify", NULL, "read every copy back before it counts" },
 	{ OPT_PARTITION, "partition", "N", "use partition N of a whole-disk image" },
 	{ OPT_JSON, "json", "[=FILE]", "report as JSON, on standard output or to FILE" },
@@ -201,6 +209,25 @@ static int set_mode(const char *text, struct options *o, struct error *err)
 	return 0;
 }
 
+static int add_scope(int id, enum scope_kind kind, const char *text, struct options *o,
+		     struct error *err)
+{
+	char name[32];
+	size_t len = strlen(text);
+
+	shown(id, name, sizeof(name));
+	if (!len)
+		return error_set(err, ERROR_USAGE, "%s: empty", name);
+	if (kind != SCOPE_PATH && text[len - 1] == '/')
+		return error_set(err, ERROR_USAGE, "%s: '%s' matches nothing: leave out the last /",
+				 name, text);
+	if (o->engine.n_scope == SCOPE_MAX)
+		return error_set(err, ERROR_USAGE, "%s: at most %d paths and globs", name,
+				 SCOPE_MAX);
+	o->scope[o->engine.n_scope++] = (struct scope_item){ kind, text };
+	return 0;
+}
+
 static int set_option(int id, const char *arg, struct options *o, struct error *err)
 {
 	struct engine_options *e = &o->engine;
@@ -233,6 +260,14 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		return set_lines_fd(arg, &o->lines_fd, err);
 	case OPT_MODE:
 		return set_mode(arg, o, err);
+	case OPT_PATH:
+		return add_scope(id, SCOPE_PATH, arg, o, err);
+	case OPT_INCLUDE:
+		return add_scope(id, SCOPE_INCLUDE, arg, o, err);
+	case OPT_EXCLUDE:
+		return add_scope(id, SCOPE_EXCLUDE, arg, o, err);
+	case OPT_PIN:
+		return add_scope(id, SCOPE_PIN, arg, o, err);
 	case OPT_VERIFY:
 		e->verify = true;
 		return 0;
@@ -394,5 +429,6 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 	o.engine.volume.read_only = o.engine.dry_run || o.engine.report_only;
 	o.engine.names = o.engine.list && (!o.quiet || o.json);
 	*out = o;
+	out->engine.scope = out->scope;
 	return 0;
 }

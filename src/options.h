@@ -10,6 +10,8 @@
 
 #define VERSION "0.1.0"
 
+#define SCOPE_MAX 256 /* paths and globs */
+
 struct option_def {
 	int id;		  /* the letter, or a value above 255 where there is none */
 	const char *name; /* long name without dashes, or NULL */
@@ -18,8 +20,9 @@ struct option_def {
 };
 
 struct options {
-	struct engine_options engine; /* without clock, stop and observer */
-	bool help, version;	      /* then nothing else is checked */
+	struct engine_options engine; /* without clock, stop and observer; has pointers to here */
+	struct scope_item scope[SCOPE_MAX];
+	bool help, version; /* then nothing else is checked */
 	bool quiet, no_progress;
 	int verbose;
 	int lines_fd; /* -C; -1: none */

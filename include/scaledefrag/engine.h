@@ -14,11 +14,14 @@
 
 #include "scaledefrag/planner.h"
 #include "scaledefrag/report.h"
+#include "scaledefrag/scan.h"
 #include "scaledefrag/volume.h"
 
 struct engine_options {
 	struct volume_options volume;
 	struct planner_options plan;
+	const struct scope_item *scope; /* which files; none: all */
+	size_t n_scope;
 	bool report_only; /* -c */
 	bool dry_run;	  /* -n */
 	bool verify;	  /* --verify */

@@ -35,6 +35,8 @@ static const struct {
 	[LEAVE_ORPHAN_FILE] = { "orphan_file", "the orphan file" },
 	[LEAVE_EXCLUDED] = { "excluded", "dropped for I/O errors" },
 	[LEAVE_BOOT] = { "boot", "known to boot code by block number" },
+	[LEAVE_SCOPE] = { "out_of_scope", "outside of the chosen scope" },
+	[LEAVE_PINNED] = { "pinned", "pinned" },
 };
 
 const char *name_left(enum leave_reason why)

@@ -83,6 +83,31 @@ static void test_options_parse__everything(void **state)
 	assert_string_equal(o.engine.volume.path, "-img");
 }
 
+static void test_options_parse__scope(void **state)
+{
+	struct options o;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "img"), 0);
+	assert_int_equal(o.engine.n_scope, 0);
+	assert_int_equal(
+		parse(&o, &err, "--path /a --include *.c --path b/ --exclude=x --pin /boot img"),
+		0);
+	assert_int_equal(o.engine.n_scope, 5);
+	assert_ptr_equal(o.engine.scope, o.scope);
+	assert_int_equal(o.scope[0].kind, SCOPE_PATH);
+	assert_string_equal(o.scope[0].text, "/a");
+	assert_int_equal(o.scope[1].kind, SCOPE_INCLUDE);
+	assert_string_equal(o.scope[1].text, "*.c");
+	assert_int_equal(o.scope[2].kind, SCOPE_PATH);
+	assert_int_equal(o.scope[3].kind, SCOPE_EXCLUDE);
+	assert_int_equal(o.scope[4].kind, SCOPE_PIN);
+	refused("--pin /boot/ img", "--pin: '/boot/' matches nothing");
+	refused("--include= img", "--include: empty");
+	refused("--path", "--path needs an argument");
+}
+
 static void test_options_parse__refusals(void **state)
 {
 	(void)state;
@@ -245,6 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options_parse__defaults),
 		cmocka_unit_test(test_options_parse__everything),
+		cmocka_unit_test(test_options_parse__scope),
 		cmocka_unit_test(test_options_parse__refusals),
 		cmocka_unit_test(test_options_parse__source_date_epoch),
 		cmocka_unit_test(test_options_size__units),
