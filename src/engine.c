@@ -69,6 +69,16 @@ static int open_all(struct run *run, struct error *err)
 	return commit_open(run->v, &co, &run->c, err);
 }
 
+static int make(struct run *run, struct error *err)
+{
+	struct planner_options po = run->o->plan;
+
+	po.min_runs = run->o->min_runs;
+	po.min_extent_blocks =
+		run->o->min_extent / run->block_size + (run->o->min_extent % run->block_size != 0);
+	return planner_make(run->s, &po, &run->made, err);
+}
+
 /* scan -> plan -> verify: the read-only half of a round. */
 static int make_plan(struct run *run, struct error *err)
 {
@@ -102,7 +112,7 @@ static int make_plan(struct run *run, struct error *err)
 	run_tell(run, 0, 1);
 	if (run->o->given_plan)
 		run->p = run->o->given_plan;
-	else if (planner_make(run->s, &run->o->plan, &run->made, err))
+	else if (make(run, err))
 		return -1;
 	else
 		run->p = run->made;
@@ -120,14 +130,18 @@ static int run_rounds(struct run *run, struct error *err)
 	do {
 		if (make_plan(run, err))
 			return -1;
+		run->n_do = run_within_budget(run);
+		run->n_done = 0;
+		figures_left_out(run);
 		if (run->rounds == 1) {
-			figures_plan(run);
+			if (figures_plan(run, err))
+				return -1;
 			if (run->o->ready)
 				run->o->ready(run->o->observer_ctx, run->r, run->s, run->p);
 			if (run->o->dry_run || run->o->report_only)
 				return 0;
 		}
-		run->bytes_to_move = run->bytes_so_far + plan_copy_blocks(run->p) * run->block_size;
+		run->bytes_to_move = run->bytes_so_far + run_batch_bytes(run, 0, run->n_do);
 		if (run_batches(run, &again, err))
 			return -1;
 		if (again && volume_refresh(run->v, err))
@@ -142,6 +156,7 @@ static int rescan(struct run *run, struct error *err)
 {
 	run_phase(run, PHASE_RESCAN);
 	run_tell(run, 0, 1);
+	run_settle_touched(run);
 	if (run->n_touched == 0)
 		return 0;
 	if (volume_refresh(run->v, err))
@@ -162,6 +177,8 @@ static enum report_outcome outcome_of(const struct run *run)
 		return OUTCOME_STOPPED;
 	if (run->r->n_dropped)
 		return OUTCOME_DROPPED;
+	if (run->n_do < run->p->n_batch)
+		return OUTCOME_STOPPED;
 	return run->n_touched ? OUTCOME_DONE : OUTCOME_NOTHING;
 }
 
@@ -204,6 +221,8 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 		rc = rescan(&run, err);
 	run_phase(&run, PHASE_OPEN);
 	r->outcome = rc ? OUTCOME_FAILED : outcome_of(&run);
+	if (r->outcome == OUTCOME_STOPPED)
+		r->stopped_by = run.stopped ? "a signal" : "the budget";
 	if (figures_end(&run) && !rc) {
 		rc = error_nomem(err, "the report");
 		r->outcome = OUTCOME_FAILED;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,10 @@ enum {
 	OPT_JSON,
 	OPT_PROGRESS,
 	OPT_LIST,
+	OPT_MIN_EXTENT,
+	OPT_MIN_RUNS,
+	OPT_BUDGET,
+	OPT_TIME_LIMIT,
 	OPT_PATH,
 	OPT_INCLUDE,
 	OPT_EXCLUDE,
@@ -49,6 +54,10 @@ static const struct option_def table[] = {
 	{ OPT_INCLUDE, "include", "GLOB", "only files that match; may be repeated" },
 	{ OPT_EXCLUDE, "exclude", "GLOB", "not files that match; may be repeated" },
 	{ OPT_PIN, "pin", "GLOB", "don't move files that match; may be repeated" },
+	{ OPT_MIN_EXTENT, "min-extent", "SIZE", "leave files whose runs are all this long" },
+	{ OPT_MIN_RUNS, "min-runs", "N", "leave files with fewer runs" },
+	{ OPT_BUDGET, "budget", "SIZE", "copy at most so much" },
+	{ OPT_TIME_LIMIT, "time-limit", "TIME", "stop after this time: 90s, 5m, 2h" },
 	{ OPT_VERIFY, "verify", NULL, "read every copy back before it counts" },
 	{ OPT_PARTITION, "partition", "N", "use partition N of a whole-disk image" },
 	{ OPT_JSON, "json", "[=FILE]", "report as JSON, on standard output or to FILE" },
@@ -139,6 +148,26 @@ int options_size(const char *text, uint64_t *bytes)
 	return 0;
 }
 
+int options_duration(const char *text, unsigned *seconds)
+{
+	static const char units[] = "smh";
+	const char *unit;
+	char *end;
+	unsigned long long n, factor = 1;
+
+	if (!isdigit((unsigned char)*text))
+		return -1;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	unit = *end ? strchr(units, *end) : NULL;
+	for (; unit && unit > units; unit--)
+		factor *= 60;
+	if (errno || (*end && (!unit || end[1])) || n > INT_MAX / factor)
+		return -1;
+	*seconds = (unsigned)(n * factor);
+	return 0;
+}
+
 /* The option as the user knows it: "-n" or "--threads". */
 static const char *shown(int id, char *out, size_t size)
 {
@@ -175,6 +204,14 @@ static int set_size(int id, const char *text, uint64_t *out, struct error *err)
 	if (options_size(text, out) || *out == 0)
 		return error_set(err, ERROR_USAGE, "%s: '%s' is not a size (try 64M)",
 				 shown(id, name, sizeof(name)), text);
+	return 0;
+}
+
+static int set_time_limit(const char *text, unsigned *seconds, struct error *err)
+{
+	if (options_duration(text, seconds) || *seconds == 0)
+		return error_set(err, ERROR_USAGE,
+				 "--time-limit: '%s' is not a time (try 90s, 5m or 2h)", text);
 	return 0;
 }
 
@@ -260,6 +297,14 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		return set_lines_fd(arg, &o->lines_fd, err);
 	case OPT_MODE:
 		return set_mode(arg, o, err);
+	case OPT_MIN_EXTENT:
+		return set_size(id, arg, &e->min_extent, err);
+	case OPT_MIN_RUNS:
+		return set_number(id, arg, 1, UINT32_MAX, &e->min_runs, err);
+	case OPT_BUDGET:
+		return set_size(id, arg, &e->budget, err);
+	case OPT_TIME_LIMIT:
+		return set_time_limit(arg, &o->time_limit, err);
 	case OPT_PATH:
 		return add_scope(id, SCOPE_PATH, arg, o, err);
 	case OPT_INCLUDE:

@@ -25,7 +25,8 @@ struct options {
 	bool help, version; /* then nothing else is checked */
 	bool quiet, no_progress;
 	int verbose;
-	int lines_fd; /* -C; -1: none */
+	unsigned time_limit; /* seconds; 0: none */
+	int lines_fd;	     /* -C; -1: none */
 	bool json;
 	const char *json_path; /* NULL: standard output */
 	bool dump_snapshot, dump_plan;
@@ -37,6 +38,8 @@ const struct option_def *options_table(size_t *n);
 /* Kind ERROR_USAGE, one line. Strings in `out` point into argv. Not reentrant (getopt). */
 int options_parse(int argc, char **argv, struct options *out, struct error *err);
 void options_help(FILE *to);
+/* "90", "90s", "5m", "2h": seconds; -1 if it is none or too long. */
+int options_duration(const char *text, unsigned *seconds);
 /* "64M", "64MiB", "1g", "4096": bytes; -1 if it is none or too large. */
 int options_size(const char *text, uint64_t *bytes);
 

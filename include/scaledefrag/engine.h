@@ -22,10 +22,13 @@ struct engine_options {
 	struct planner_options plan;
 	const struct scope_item *scope; /* which files; none: all */
 	size_t n_scope;
-	bool report_only; /* -c */
-	bool dry_run;	  /* -n */
-	bool verify;	  /* --verify */
-	bool names;	  /* look up paths for the files listed in the report */
+	uint64_t min_extent; /* bytes: runs at least this long are good; 0: none is */
+	unsigned min_runs;   /* files with fewer runs are left */
+	uint64_t budget;     /* bytes that may be copied; 0: any number */
+	bool report_only;    /* -c */
+	bool dry_run;	     /* -n */
+	bool verify;	     /* --verify */
+	bool names;	     /* look up paths for the files listed in the report */
 	unsigned threads, queue_depth;
 	uint64_t memory;      /* bytes; 0: default */
 	uint64_t batch_bytes; /* 0: default */

@@ -29,6 +29,7 @@ struct planner_options {
 	 * volume that begins a slab (below slab_blocks).
 	 */
 	uint64_t slab_blocks, slab_offset;
+	uint64_t min_runs; /* files with fewer runs are good enough */
 };
 
 int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,

@@ -49,6 +49,14 @@ const char *name_left_long(enum leave_reason why)
 	return left[why].text;
 }
 
+double names_gain(const struct summary *before, const struct summary *after, uint64_t bytes)
+{
+	double removed = (double)(before->runs - before->ideal_runs) -
+			 (double)(after->runs - after->ideal_runs);
+
+	return bytes ? removed / ((double)bytes / (1 << 20)) : 0;
+}
+
 static void free_files(struct report_file *file, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
