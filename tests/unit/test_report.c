@@ -185,7 +185,7 @@ static void test_report_text__has_the_figures(void **state)
 		"fragmented files                        56              1\n",
 		"excess runs                          3,700              1\n",
 		"average run (KiB)                       40            154\n",
-		"longest free run (KiB)           4,194,304     2,097,152\n",
+		"longest free run (KiB)           4,194,304      2,097,152\n",
 		"900 updates, merged into 80 blocks journaled, 7 write requests out",
 		"inode 12 /a\\x1b\\xff: 9 runs, 1 would do: tight\n",
 		"inode 13 /b: unreadable (block 4711)\n",
