@@ -69,10 +69,34 @@ static int open_all(struct run *run, struct error *err)
 	return commit_open(run->v, &co, &run->c, err);
 }
 
+/* Slabs begin at multiples of their size on the whole disk, not on the volume. */
+static int set_slabs(const struct run *run, struct planner_options *po, struct error *err)
+{
+	uint64_t slab = run->o->slab, bs = run->block_size, into;
+
+	if (!slab)
+		return 0;
+	into = volume_start(run->v) % slab;
+	if (slab < bs || slab % bs)
+		return error_set(err, ERROR_USAGE,
+				 "%s: --slab: not a multiple of the block size, %llu bytes",
+				 volume_arg(run->v), (unsigned long long)bs);
+	if (into % bs)
+		return error_set(err, ERROR_USAGE,
+				 "%s: --slab: the blocks of the file system are not aligned with "
+				 "the device's slabs",
+				 volume_arg(run->v));
+	po->slab_blocks = slab / bs;
+	po->slab_offset = (slab - into) % slab / bs;
+	return 0;
+}
+
 static int make(struct run *run, struct error *err)
 {
 	struct planner_options po = run->o->plan;
 
+	if (set_slabs(run, &po, err))
+		return -1;
 	po.min_runs = run->o->min_runs;
 	po.min_extent_blocks =
 		run->o->min_extent / run->block_size + (run->o->min_extent % run->block_size != 0);

@@ -28,6 +28,7 @@ enum {
 	OPT_JSON,
 	OPT_PROGRESS,
 	OPT_LIST,
+	OPT_SLAB,
 	OPT_MIN_EXTENT,
 	OPT_MIN_RUNS,
 	OPT_BUDGET,
@@ -49,7 +50,8 @@ static const struct option_def table[] = {
 	{ 'q', NULL, NULL, "print errors only" },
 	{ 'v', NULL, NULL, "print more" },
 	{ 'C', NULL, "FD", "write progress lines to descriptor FD, as e2fsck" },
-	{ OPT_MODE, "mode", "MODE", "files (default): make files contiguous" },
+	{ OPT_MODE, "mode", "MODE", "files (default), free or shrink, see the man page" },
+	{ OPT_SLAB, "slab", "SIZE", "mode free: empty whole aligned slabs of this size" },
 	{ OPT_PATH, "path", "PATH", "only this file, or this directory's; may be repeated" },
 	{ OPT_INCLUDE, "include", "GLOB", "only files that match; may be repeated" },
 	{ OPT_EXCLUDE, "exclude", "GLOB", "not files that match; may be repeated" },
@@ -239,11 +241,18 @@ static int set_progress(const char *text, struct options *o, struct error *err)
 
 static int set_mode(const char *text, struct options *o, struct error *err)
 {
-	if (strcmp(text, "files"))
-		return error_set(err, ERROR_USAGE, "--mode: '%s' is no mode; there is: files",
-				 text);
-	o->engine.plan.mode = PLAN_FILES;
-	return 0;
+	static const char *const name[] = {
+		[PLAN_FILES] = "files", [PLAN_FREE] = "free", [PLAN_SHRINK] = "shrink"
+	};
+
+	for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+		if (strcmp(text, name[i]))
+			continue;
+		o->engine.plan.mode = (enum plan_mode)i;
+		return 0;
+	}
+	return error_set(err, ERROR_USAGE,
+			 "--mode: '%s' is no mode; there are: files, free, shrink", text);
 }
 
 static int add_scope(int id, enum scope_kind kind, const char *text, struct options *o,
@@ -297,6 +306,8 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		return set_lines_fd(arg, &o->lines_fd, err);
 	case OPT_MODE:
 		return set_mode(arg, o, err);
+	case OPT_SLAB:
+		return set_size(id, arg, &e->slab, err);
 	case OPT_MIN_EXTENT:
 		return set_size(id, arg, &e->min_extent, err);
 	case OPT_MIN_RUNS:
@@ -410,6 +421,8 @@ static int check(const struct options *o, struct error *err)
 	if ((o->dump_snapshot || o->dump_plan) && o->json && !o->json_path)
 		return error_set(err, ERROR_USAGE,
 				 "a dump and --json can't both go to standard output");
+	if (e->slab && e->plan.mode != PLAN_FREE)
+		return error_set(err, ERROR_USAGE, "--slab needs --mode free");
 	if (e->batch_bytes < BATCH_MIN)
 		return error_set(err, ERROR_USAGE, "--batch-size: at least 1M");
 	return check_memory(e, err);

@@ -23,6 +23,7 @@ struct engine_options {
 	const struct scope_item *scope; /* which files; none: all */
 	size_t n_scope;
 	uint64_t min_extent; /* bytes: runs at least this long are good; 0: none is */
+	uint64_t slab;	     /* bytes of a slab of the device; 0: slabs don't count */
 	unsigned min_runs;   /* files with fewer runs are left */
 	uint64_t budget;     /* bytes that may be copied; 0: any number */
 	bool report_only;    /* -c */

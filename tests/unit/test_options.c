@@ -98,6 +98,12 @@ static void test_options_parse__least_writes(void **state)
 	assert_int_equal(o.engine.min_runs, 3);
 	assert_int_equal(o.engine.budget, 2ull << 30);
 	assert_int_equal(o.time_limit, 300);
+	assert_int_equal(o.engine.plan.mode, PLAN_FILES);
+	assert_int_equal(parse(&o, &err, "--mode shrink img"), 0);
+	assert_int_equal(o.engine.plan.mode, PLAN_SHRINK);
+	assert_int_equal(parse(&o, &err, "--mode free --slab 2M img"), 0);
+	assert_int_equal(o.engine.plan.mode, PLAN_FREE);
+	assert_int_equal(o.engine.slab, 2 << 20);
 }
 
 static void test_options_duration__units(void **state)
@@ -152,6 +158,8 @@ static void test_options_parse__scope(void **state)
 	assert_int_equal(o.scope[2].kind, SCOPE_PATH);
 	assert_int_equal(o.scope[3].kind, SCOPE_EXCLUDE);
 	assert_int_equal(o.scope[4].kind, SCOPE_PIN);
+	refused("--slab 1M img", "--slab needs --mode free");
+	refused("--mode free --slab 0 img", "--slab");
 	refused("--min-runs 0 img", "--min-runs");
 	refused("--budget 0 img", "--budget");
 	refused("--time-limit 0 img", "'0'");
