@@ -81,7 +81,8 @@ static int look(struct planner *p, struct candidate *c, struct error *err)
 	if (runs_of(map, &p->runs, err))
 		return -1;
 	ideal = ideal_runs(p->ideal, p->runs.blocks);
-	if (p->runs.n <= ideal || p->runs.n < p->opt->min_runs || (least && all_long(&p->runs, least)))
+	if (p->runs.n <= ideal || p->runs.n < p->opt->min_runs ||
+	    (least && all_long(&p->runs, least)))
 		return 0;
 	c->bad = true;
 	c->need = placement_need(&p->runs);
