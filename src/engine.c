@@ -103,15 +103,25 @@ static int make(struct run *run, struct error *err)
 	return planner_make(run->s, &po, &run->made, err);
 }
 
+/* Bytes of a batch. A budget is kept batch by batch, so it has to be many of them. */
+static uint64_t batch_bytes(const struct engine_options *o)
+{
+	uint64_t batch = o->batch_bytes ? o->batch_bytes : ENGINE_BATCH_DEFAULT;
+	uint64_t part = o->budget / 16;
+
+	if (part < ENGINE_BATCH_MIN)
+		part = ENGINE_BATCH_MIN;
+	return o->budget && part < batch ? part : batch;
+}
+
 /* scan -> plan -> verify: the read-only half of a round. */
 static int make_plan(struct run *run, struct error *err)
 {
-	uint64_t batch = run->o->batch_bytes ? run->o->batch_bytes : ENGINE_BATCH_DEFAULT;
 	struct scan_options so = {
 		.threads = run->o->threads,
 		.queue_depth = run->o->queue_depth,
 		.limits = { .journal_blocks = commit_capacity(run->c),
-			    .copy_blocks = batch / run->block_size },
+			    .copy_blocks = batch_bytes(run->o) / run->block_size },
 		.exclude = run->bad_ino,
 		.n_exclude = run->n_bad_ino,
 		.avoid = run->bad_block,

@@ -14,7 +14,6 @@
 #define THREADS_MAX	    1024
 #define QUEUE_DEPTH_DEFAULT 128
 #define QUEUE_DEPTH_MAX	    8192
-#define BATCH_MIN	    (1u << 20) /* bytes */
 #define LIST_DEFAULT	    10
 #define LIST_MAX	    1000000000
 
@@ -423,7 +422,7 @@ static int check(const struct options *o, struct error *err)
 				 "a dump and --json can't both go to standard output");
 	if (e->slab && e->plan.mode != PLAN_FREE)
 		return error_set(err, ERROR_USAGE, "--slab needs --mode free");
-	if (e->batch_bytes < BATCH_MIN)
+	if (e->batch_bytes < ENGINE_BATCH_MIN)
 		return error_set(err, ERROR_USAGE, "--batch-size: at least 1M");
 	return check_memory(e, err);
 }

@@ -49,6 +49,7 @@ struct engine_options {
 };
 
 #define ENGINE_MEMORY_DEFAULT (192ull << 20) /* bytes */
+#define ENGINE_BATCH_MIN      (1ull << 20)
 #define ENGINE_BATCH_DEFAULT  (256ull << 20) /* bytes copied in one batch */
 
 /* 0: report->outcome says what happened (exit_code set). -1: error set, report->exit_code =

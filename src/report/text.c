@@ -66,7 +66,8 @@ void report_intro(FILE *to, const struct report *r)
 		grouped(b->frag_files, n[0]), grouped(b->files, n[1]),
 		grouped(b->runs - b->ideal_runs, n[2]));
 	if (r->plan_moves == 0)
-		fprintf(to, "nothing to move\n");
+		fprintf(to, r->left_out_batches ? "nothing that fits the budget\n"
+						: "nothing to move\n");
 	else
 		fprintf(to, "%s to write, %s; nothing written yet\n", sized(r->plan_bytes, n[0]),
 			lasting(r->estimate_seconds, n[3]));
@@ -242,6 +243,11 @@ static void print_end(FILE *to, const struct report *r)
 			lasting(r->estimate_seconds, n[1]));
 		break;
 	case OUTCOME_STOPPED:
+		if (r->left_out_batches && !r->plan_batches) {
+			fprintf(to, "nothing was written: the budget is too small for any part of "
+				    "the plan\n");
+			break;
+		}
 		fprintf(to, "stopped%s%s; the file system is consistent, another run goes on\n",
 			r->stopped_by ? " by " : "", r->stopped_by ? r->stopped_by : "");
 		break;

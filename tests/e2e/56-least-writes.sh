@@ -12,8 +12,8 @@ for recipe in demo full; do
 	all=$(jq .plan.bytes r.json)
 	budget=$((all / 3))
 	for i in $(seq 1 40); do
-		"$BIN" -n --json --batch-size 1M --budget $budget x.img >n.json
-		"$BIN" --json --batch-size 1M --budget $budget x.img >r.json
+		"$BIN" -n --json --budget $budget x.img >n.json
+		"$BIN" --json --budget $budget x.img >r.json
 		rc=$?
 		j ".work.bytes_moved <= $budget and .worse == 0" >/dev/null ||
 			not_ok "$recipe, run $i: the budget of $budget bytes"
@@ -39,6 +39,7 @@ image demo x.img
 "$BIN" --budget 4K x.img >out
 is "a budget too small for anything: exit code 32" equal $? 32
 is "what was left out is said" grep -q '^left out for the budget: [0-9]' out
+is "and that it is too small" grep -q '^nothing was written: the budget is too small' out
 is "the files are listed as left for another run" grep -q 'would do: left for another run' out
 image demo y.img
 is "nothing is written" equal "$(sum x.img)" "$(sum y.img)"
