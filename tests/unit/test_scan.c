@@ -542,7 +542,8 @@ static void test_scan_volume__every_read_may_fail(void **state)
 	struct volume_options o = {
 		.path = path, .read_only = true, .wrap = faultdev_wrap, .wrap_ctx = fd
 	};
-	struct scan_options so = { .threads = 2, .queue_depth = 3 };
+	const struct scope_item item = { SCOPE_EXCLUDE, "/dir/deep" };
+	struct scan_options so = { .threads = 2, .queue_depth = 3, .scope = &item, .n_scope = 1 };
 	struct error err = ERROR_INIT;
 	struct snapshot *s = NULL;
 	struct volume *v;
