@@ -94,6 +94,19 @@ size_t run_within_budget(const struct run *run)
 	return n;
 }
 
+/* A flush that failed while copying ended the run (I12): what the user does next. */
+static int copy_failed(const struct run *run, struct error *err)
+{
+	struct error why = *err;
+
+	if (!atomic_load(&volume_device(run->v)->dead))
+		return -1;
+	error_set(err, ERROR_OPERATION, "%s; nothing more is written; run: e2fsck -p %s", why.text,
+		  volume_arg(run->v));
+	err->sys = why.sys;
+	return -1;
+}
+
 /* Up to the end of the batch's copies. *stopped: they are not complete. */
 static int copy(struct run *run, struct mover *m, size_t batch, struct outcome *o, bool *stopped,
 		struct error *err)
@@ -110,7 +123,7 @@ static int copy(struct run *run, struct mover *m, size_t batch, struct outcome *
 	run_phase(run, PHASE_MOVE);
 	run->spent += run_batch_bytes(run, batch, batch + 1);
 	if (move_batch(m, batch, o->dropped, &o->res, err))
-		return -1;
+		return copy_failed(run, err);
 	*stopped = o->res.stopped;
 	run->r->data_reads += o->res.reads;
 	run->r->data_writes += o->res.writes;

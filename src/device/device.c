@@ -42,8 +42,7 @@ static int check_dead(struct device *dev, const char *what, struct error *err)
 {
 	if (!atomic_load(&dev->dead))
 		return 0;
-	error_set(err, ERROR_OPERATION,
-		  "%s refused: an earlier flush of this device failed; run e2fsck -p on it", what);
+	error_set(err, ERROR_OPERATION, "%s refused: an earlier flush of this device failed", what);
 	err->sys = EIO;
 	return -1;
 }
@@ -115,9 +114,7 @@ int device_flush(struct device *dev, struct error *err)
 		return 0;
 	/* What had been written may be lost, and a second flush would not say so (I12). */
 	atomic_store(&dev->dead, true);
-	return error_sys(
-		err, ERROR_OPERATION, sys,
-		"cannot flush writes to the device; nothing more is written, run e2fsck -p on it");
+	return error_sys(err, ERROR_OPERATION, sys, "cannot flush writes to the device");
 }
 
 int device_reserve(struct device *dev, uint64_t offset, uint64_t len, struct error *err)

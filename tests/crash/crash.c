@@ -93,9 +93,9 @@ static size_t run_scenario(const struct setup *o, const struct scenario *s, size
 static bool run_mutant(const struct setup *o, enum mutant m)
 {
 	static const char *const usual[] = { "base1k", "batches", "frees", "stale", NULL };
-	static const char *const tight[] = { "frees", "batches", NULL };
+	static const char *const tight[] = { "onefree", "frees", "batches", NULL };
 	/* without checksums the damage is silent, with them replay fails */
-	static const char *const logs[] = { "stale", "ext3like", "batches", NULL };
+	static const char *const logs[] = { "chain", "stale", "ext3like", "batches", NULL };
 	const char *const *list = m == MUTANT_EARLY_REUSE			 ? tight
 				  : m == MUTANT_DROP_F4 || m == MUTANT_EARLY_LOG ? logs
 										 : usual;

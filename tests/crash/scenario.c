@@ -4,6 +4,7 @@
 #include "scaledefrag/scan.h"
 #include "support/image.h"
 #include "support/recorder.h"
+#include <ext2fs/ext2fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,24 @@ const struct scenario scenarios[] = {
 	{ .name = "escape", .recipe = "escape", .min_batches = 1 },
 	{ .name = "stale", .recipe = "stale", .batch_bytes = 64 * KIB, .min_batches = 3 },
 	{ .name = "blockmapped", .recipe = "blockmapped", .min_batches = 1 },
+	/* making room */
+	{ .name = "onefree", .recipe = "onefree", .min_batches = 100 },
+	{ .name = "fullmail", .recipe = "fullmail", .min_batches = 50 },
+	{ .name = "cycles", .recipe = "cycles", .min_batches = 20 },
+	{ .name = "chain", .recipe = "chain", .min_batches = 10 },
+	{ .name = "slide", .recipe = "slide", .min_batches = 10 },
+	{ .name = "treeway", .recipe = "treeway", .min_batches = 50 },
+	{ .name = "packedholes", .recipe = "packedholes", .min_batches = 20 },
+	{ .name = "packeddirs", .recipe = "packeddirs", .min_batches = 20 },
+	{ .name = "rest", .recipe = "treeway", .stop = 1, .stop_at = 20, .min_batches = 40 },
+	{ .name = "rest2k", .recipe = "cycles", .stop = 1, .stop_at = 20, .min_batches = 40 },
+	{ .name = "stop-twice", .recipe = "treeway", .stop = 2, .stop_at = 20, .min_batches = 20 },
+	{ .name = "stop-copying",
+	  .recipe = "packedholes",
+	  .stop = 2,
+	  .stop_at = 20,
+	  .copying = true,
+	  .min_batches = 20 },
 	{ .name = NULL },
 };
 
@@ -139,7 +158,7 @@ static void plan_wrong(const struct snapshot *s, struct plan *p)
 	filemap_release(&map);
 }
 
-static struct plan *make_plan(enum given_plan which, const char *path)
+static struct snapshot *scan(const char *path)
 {
 	const struct volume_options vo = { .path = path, .read_only = true };
 	const struct scan_options so = { .threads = 1,
@@ -148,24 +167,63 @@ static struct plan *make_plan(enum given_plan which, const char *path)
 						     .copy_blocks = 1 << 20 } };
 	struct snapshot *s = NULL;
 	struct volume *v = NULL;
+	struct error err;
+
+	if (volume_open(&vo, &v, &err) || scan_volume(v, &so, &s, &err))
+		image_die("%s: %s", path, err.text);
+	volume_close(v);
+	return s;
+}
+
+static struct plan *make_plan(enum given_plan which, const char *path)
+{
+	struct snapshot *s = scan(path);
 	struct plan *p = NULL;
 	struct error err;
 
-	if (volume_open(&vo, &v, &err) || scan_volume(v, &so, &s, &err) || plan_new(&p, &err))
+	if (plan_new(&p, &err))
 		image_die("given plan: %s", err.text);
 	if (which == PLAN_GROW)
 		plan_grow(s, p);
 	else
 		plan_wrong(s, p);
 	snapshot_free(s);
-	volume_close(v);
 	return p;
+}
+
+/* No file has more runs than before. */
+static void check_runs(const struct scenario *s, const char *before, const char *after)
+{
+	struct snapshot *a = scan(before), *b = scan(after);
+
+	if (a->n_file != b->n_file)
+		image_die("%s: other files than before", s->name);
+	for (size_t i = 0; i < a->n_file; i++) {
+		const struct filemap *x = &a->file[i].map, *y = &b->file[i].map;
+
+		if (a->file[i].ino != b->file[i].ino ||
+		    filemap_runs(y->ext, y->n_ext) > filemap_runs(x->ext, x->n_ext))
+			image_die("%s: inode %u is worse than before", s->name, a->file[i].ino);
+	}
+	snapshot_free(a);
+	snapshot_free(b);
+}
+
+/* e2fsck would replay the log, but a run ends with an empty one. */
+static void check_image(const struct scenario *s, const char *path)
+{
+	struct ext2_super_block sb;
+
+	image_read(path, 1024, &sb, sizeof(sb));
+	if (sb.s_feature_incompat & EXT3_FEATURE_INCOMPAT_RECOVER)
+		image_die("%s: needs_recovery is set after the run", s->name);
+	image_fsck(path, "-fn", 0);
 }
 
 static void check_end(const struct scenario *s, int rc, const struct report *r,
 		      const struct error *err, const struct trace *t)
 {
-	if (rc || r->exit_code)
+	if (rc || r->exit_code != (s->stop ? 32 : 0))
 		image_die("%s: the run itself fails (%d, exit code %d): %s", s->name, rc,
 			  r->exit_code, rc ? err->text : "no error");
 	if (t->n && t->event[t->n - 1].role != ROLE_FLUSH)
@@ -175,17 +233,40 @@ static void check_end(const struct scenario *s, int rc, const struct report *r,
 			  s->min_batches);
 }
 
+struct stopper {
+	const struct scenario *s;
+	volatile int stop;
+	int batches; /* whose commit has begun */
+};
+
+static void stop_in_time(void *ctx, enum report_phase phase, uint64_t done, uint64_t total,
+			 uint64_t bytes)
+{
+	struct stopper *st = ctx;
+
+	(void)done;
+	(void)total;
+	(void)bytes;
+	st->batches += phase == PHASE_COMMIT;
+	if (st->batches == st->s->stop_at && (phase == PHASE_MOVE || !st->s->copying))
+		st->stop = st->s->stop;
+}
+
 static void run_engine(const struct scenario *s, enum given_plan plan, const char *before,
 		       const char *path, int fd)
 {
 	struct plan *given = plan == PLAN_OWN ? NULL : make_plan(plan, path);
 	struct recorder *rec = recorder_new();
+	struct stopper stopper = { .s = s };
 	struct engine_options o = {
 		.volume = { .path = path, .wrap = recorder_wrap, .wrap_ctx = rec },
 		.threads = 1,
 		.queue_depth = 8,
 		.batch_bytes = s->batch_bytes,
 		.clock = fixed_clock,
+		.stop = &stopper.stop,
+		.progress = stop_in_time,
+		.observer_ctx = &stopper,
 		.given_plan = given,
 		.skip_verify = plan != PLAN_OWN,
 		.skip_guard = plan == PLAN_WRONG,
@@ -201,8 +282,12 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 	rc = engine_run(&o, &r, &err);
 	ev = recorder_trace(rec, &n);
 	trace_from_recorder(&t, before, ev, n);
-	if (plan != PLAN_WRONG)
+	if (plan != PLAN_WRONG) {
 		check_end(s, rc, &r, &err, &t);
+		check_image(s, path);
+		if (s->plan == PLAN_OWN && s->stop < 2)
+			check_runs(s, before, path);
+	}
 	trace_save(&t, fd);
 	trace_release(&t);
 	report_release(&r);

@@ -12,6 +12,9 @@ struct scenario {
 	uint64_t batch_bytes; /* 0: the default */
 	enum given_plan plan;
 	int min_batches; /* the scenario is pointless with fewer */
+	int stop;	 /* 1, 2: asked to stop so often ... */
+	int stop_at;	 /* ... while this batch (from 1) is committed */
+	bool copying;	 /* ... or while the one after it is copied */
 };
 
 extern const struct scenario scenarios[]; /* ends with name NULL */
@@ -19,8 +22,9 @@ const struct scenario *scenario_find(const char *name);
 
 /*
  * Runs the engine on the image at `path`, in a child, and records what it writes: the same trace
- * each time. `before`: a copy of the image as it was. The run must end with exit code 0 and nothing
- * unflushed, unless `plan` is PLAN_WRONG.
+ * each time. `before`: a copy of the image as it was. The run must end with exit code 0 (32 if it
+ * is stopped), an image that e2fsck has nothing to do on, and nothing unflushed, unless `plan` is
+ * PLAN_WRONG.
  */
 void scenario_record(const struct scenario *s, enum given_plan plan, const char *before,
 		     const char *path, struct trace *t);

@@ -50,18 +50,34 @@ void *shared_memory(size_t len)
 	return p;
 }
 
-static struct board *make_board(const struct trace *t)
+/* Every which batch is cut, so that the first sweep alone gives no more states than are wanted. */
+static int sample_of_batches(const struct job *job)
 {
-	struct board *b = shared_memory(sizeof(*b) + (t->n + 1) * sizeof(b->cut[0]));
-	size_t copies = 0, every, seen = 0;
+	const struct trace *t = job->trace;
+	size_t writes = 0;
 
 	for (size_t i = 0; i < t->n; i++)
-		copies += t->event[i].role == ROLE_COPY;
+		writes += t->event[i].role != ROLE_FLUSH && t->event[i].role != ROLE_COPY;
+	return (int)(writes * FIRST_VARIANTS / (job->want + 1)) + 1;
+}
+
+static struct board *make_board(const struct job *job)
+{
+	const struct trace *t = job->trace;
+	struct board *b = shared_memory(sizeof(*b) + (t->n + 1) * sizeof(b->cut[0]));
+	size_t copies = 0, every, seen = 0;
+	int each = sample_of_batches(job), first = (int)(job->seed % (uint64_t)each);
+
+	for (size_t i = 0; i < t->n; i++)
+		copies += t->event[i].role == ROLE_COPY && t->event[i].batch % each == first;
 	every = copies / COPY_CUTS + 1;
 	b->cut[b->n_cut++].k = 0;
 	for (size_t i = 0; i < t->n; i++) {
 		enum role role = t->event[i].role;
+		int batch = t->event[i].batch;
 
+		if (batch >= 0 && batch + 1 < t->batches && batch % each != first)
+			continue;
 		if (role == ROLE_FLUSH || (role == ROLE_COPY && seen++ % every))
 			continue;
 		b->cut[b->n_cut].important =
@@ -286,7 +302,7 @@ static void work(struct crew *c)
 size_t job_run(struct job *job)
 {
 	struct crew c = { .job = job,
-			  .board = make_board(job->trace),
+			  .board = make_board(job),
 			  .seen = hashset_new(job->want + 4096),
 			  .good = hashset_new(4 * job->want + 4096) };
 	size_t bad;

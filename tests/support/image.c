@@ -76,6 +76,11 @@ bool image_is_free(const struct image *im, uint64_t block)
 	       !ext2fs_test_block_bitmap2(im->fs->block_map, block);
 }
 
+void image_reserve(struct image *im, uint64_t at, uint32_t len, bool taken)
+{
+	ext2fs_block_alloc_stats_range(im->fs, at, len, taken ? +1 : -1);
+}
+
 static void link_name(struct image *im, uint32_t dir, const char *name, uint32_t ino, int type)
 {
 	errcode_t rc = ext2fs_link(im->fs, dir, name, ino, type);

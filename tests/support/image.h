@@ -43,6 +43,9 @@ uint64_t image_free_blocks(const struct image *im);
 uint64_t image_blocks(const struct image *im);
 bool image_is_free(const struct image *im, uint64_t block);
 
+/* Marks free blocks as taken, or such blocks as free again. */
+void image_reserve(struct image *im, uint64_t at, uint32_t len, bool taken);
+
 uint32_t image_dir(struct image *im, uint32_t parent, const char *name);
 /* An empty, extent-mapped regular file. */
 uint32_t image_file(struct image *im, uint32_t dir, const char *name);

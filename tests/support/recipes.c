@@ -162,7 +162,7 @@ static void make_sparse(const char *path)
 	finish(im, path);
 }
 
-static uint64_t find_room(const struct image *im, uint64_t len)
+uint64_t recipe_room(const struct image *im, uint64_t len)
 {
 	uint64_t run = 0;
 
@@ -191,7 +191,7 @@ static void put_two(struct image *im, const char *name, uint64_t a, uint32_t len
 }
 
 /* Takes every free block outside [from, to), each free run as a file of its own. */
-static void wall_off(struct image *im, uint64_t from, uint64_t to)
+void recipe_wall(struct image *im, uint64_t from, uint64_t to)
 {
 	uint64_t start = 0, end = image_blocks(im);
 	char name[32];
@@ -222,7 +222,7 @@ static void make_frees(const char *path)
 
 	image_mke2fs(path, 6 * MIB, "", "-b 1024 -N 256 -J size=1");
 	im = image_open(path);
-	at = find_room(im, 1000);
+	at = recipe_room(im, 1000);
 	put_two(im, "b", at + 155, 70, at + 230, 30);
 	put_two(im, "a", at + 265, 60, at + 330, 60);
 	put_run(im, "wall-0", at + 100, 5);
@@ -234,7 +234,7 @@ static void make_frees(const char *path)
 		snprintf(name, sizeof(name), "small%02u", i);
 		put_two(im, name, at + 400 + 8 * i, 2, at + 600 + 8 * i, 3);
 	}
-	wall_off(im, at, at + 800);
+	recipe_wall(im, at, at + 800);
 	finish(im, path);
 }
 
@@ -455,6 +455,15 @@ const struct recipe recipes[] = {
 	{ "blockmapped", "block-mapped files beside extents", make_block_mapped },
 	{ "full", "a few free blocks", make_full },
 	{ "clean", "nothing to do", make_clean },
+	{ "onefree", "two interleaved files, one free block", recipe_onefree },
+	{ "fullmail", "98 % full, many small files, 4 KiB blocks", recipe_fullmail },
+	{ "cycles", "files that lie on each other's places, 2 KiB blocks", recipe_cycles },
+	{ "chain", "files that follow each other through a small hole", recipe_chain },
+	{ "slide", "whole files between the free blocks", recipe_slide },
+	{ "treeway", "tree blocks in the way, few free blocks", recipe_treeway },
+	{ "packedholes", "holes and unwritten extents, few free blocks", recipe_packedholes },
+	{ "packeddirs", "directories between files, few free blocks", recipe_packeddirs },
+	{ "tight", "two files, two free blocks", recipe_tight },
 	{ "tinylog", "a tree of more blocks than one transaction holds", recipe_tinylog },
 	{ "churn", "like demo, smaller", recipe_churn },
 	{ "demo", "what make demo shows", recipe_demo },

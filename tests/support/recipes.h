@@ -6,6 +6,8 @@
 #ifndef TESTS_RECIPES_H
 #define TESTS_RECIPES_H
 
+#include <stdint.h>
+
 struct recipe {
 	const char *name, *what;
 	void (*make)(const char *path);
@@ -17,6 +19,24 @@ extern const struct recipe recipes[]; /* ends with name NULL */
 void recipe_tinylog(const char *path);
 void recipe_churn(const char *path);
 void recipe_demo(const char *path);
+
+/* In recipes_packed.c. */
+void recipe_onefree(const char *path);
+void recipe_fullmail(const char *path);
+void recipe_cycles(const char *path);
+void recipe_chain(const char *path);
+void recipe_slide(const char *path);
+void recipe_treeway(const char *path);
+void recipe_packedholes(const char *path);
+void recipe_packeddirs(const char *path);
+void recipe_tight(const char *path);
+
+struct image;
+
+/* The first block of `len` free ones. */
+uint64_t recipe_room(const struct image *im, uint64_t len);
+/* Takes every free block outside [from, to), each free run as a file of its own. */
+void recipe_wall(struct image *im, uint64_t from, uint64_t to);
 
 /* Makes the image; ends the program where there is no such recipe. */
 void recipe_make(const char *name, const char *path);
