@@ -4,7 +4,8 @@
  *
  * A cut is chosen: the lowest one below which all data would fit. What lies above it is put into
  * the gaps below, the largest first, where it fits best, else where room can be made at the cost
- * of what lies there. What lies below stays otherwise. Where that fails, a higher cut is tried.
+ * of what lies there. What lies below stays otherwise. Where that fails, everything is put below
+ * the cut anew, and then a higher cut is tried.
  *
  * What resize2fs has to move itself (the journal, tree blocks; resize/resize2fs.c,
  * blocks_to_move) goes block by block into whatever is free, and it counts that in its size
@@ -17,10 +18,16 @@
 #define EFFORT 64u
 
 /* Blocks below the cut that may stay free: a share of the data, 1 / SHARE; 0: none. */
-static const uint64_t share[] = { 0, 4096, 1024, 256, 64, 16, 4 };
+static const uint64_t share[] = { 0, 4096, 1024, 256, 64, 32, 16, 12, 8, 6, 5, 4, 3 };
+
+/* What lies below the cut: stays, unless it is in the way; stays where it can; goes anywhere. */
+enum how { SINK, REPACK_KEEP, REPACK, HOWS };
+
+/* Repacking must lower the top by 1 / GAIN of the blocks that it moves. */
+#define GAIN 64u
 
 struct item {
-	struct weighted *at; /* what lies above the cut */
+	struct weighted *at; /* what is to be put below the cut */
 	size_t n;
 };
 
@@ -65,8 +72,8 @@ static int find_usable(const struct layout *l, struct rangeset **out, struct err
 	return 0;
 }
 
-/* Takes the gaps above the cut away, and what lies there up. */
-static int cut_off(struct layout *l, uint64_t cut, struct item *above, struct error *err)
+/* Takes the gaps above the cut away, and what lies there up, or everything. */
+static int cut_off(struct layout *l, uint64_t cut, bool all, struct item *above, struct error *err)
 {
 	struct range r;
 	while (rangeset_next(l->gap, cut, &r)) {
@@ -78,9 +85,11 @@ static int cut_off(struct layout *l, uint64_t cut, struct item *above, struct er
 	if (!above->at)
 		return error_nomem(err, "planning");
 	for (size_t i = 0; i < l->n_file; i++) {
-		if (l->at[i] + l->blocks[i] <= cut)
+		uint64_t end = l->at[i] + l->blocks[i];
+		if (end <= cut && !all)
 			continue;
-		if (l->at[i] < cut && rangeset_add(l->gap, l->at[i], cut - l->at[i], err))
+		end = end < cut ? end : cut;
+		if (l->at[i] < end && rangeset_add(l->gap, l->at[i], end - l->at[i], err))
 			return -1;
 		l->at[i] = NOWHERE;
 		above->at[above->n++] = (struct weighted){ l->blocks[i], i };
@@ -89,15 +98,17 @@ static int cut_off(struct layout *l, uint64_t cut, struct item *above, struct er
 	return 0;
 }
 
-static int put_below(struct layout *l, const struct item *above, bool *ok, struct error *err)
+static int put_below(struct layout *l, const struct item *above, enum how how, bool *ok,
+		     struct error *err)
 {
 	const struct runs none = { 0 };
 	*ok = true;
 	for (size_t i = 0; i < above->n && *ok; i++) {
 		const struct weighted *w = &above->at[i];
-		struct range r;
+		struct range r = { .start = l->home[w->index] };
 		uint64_t limit = w->weight > UINT64_MAX / EFFORT ? UINT64_MAX : EFFORT * w->weight;
-		if (rangeset_best_fit(l->gap, w->weight, 0, &r)) {
+		bool keep = how == REPACK_KEEP && rangeset_contains(l->gap, r.start, w->weight);
+		if (keep || rangeset_best_fit(l->gap, w->weight, 0, &r)) {
 			if (layout_put(l, w->index, r.start, err))
 				return -1;
 		} else if (layout_make_room(l, w->index, &none, limit, ok, err)) {
@@ -107,11 +118,19 @@ static int put_below(struct layout *l, const struct item *above, bool *ok, struc
 	return 0;
 }
 
-static int try_cut(struct layout *l, uint64_t cut, bool *ok, struct error *err)
+static int try_cut(struct layout *l, uint64_t cut, enum how how, bool *ok, struct error *err)
 {
 	struct item above = { 0 };
-	int rc = cut_off(l, cut, &above, err) || put_below(l, &above, ok, err) ? -1 : 0;
+	uint64_t moved = 0;
+	int rc = cut_off(l, cut, how != SINK, &above, err) || put_below(l, &above, how, ok, err)
+			 ? -1
+			 : 0;
 	free(above.at);
+	if (how == SINK || !*ok)
+		return rc;
+	for (size_t i = 0; i < l->n_file; i++)
+		moved += l->at[i] == l->home[i] ? 0 : l->blocks[i];
+	*ok = shrink_top(l->st) - cut >= moved / GAIN;
 	return rc;
 }
 
@@ -137,14 +156,14 @@ int shrink_find(const struct state *st, struct packing *out, bool *found, struct
 	size_t cap = 0;
 	int rc = -1;
 	*found = false;
-	for (unsigned i = 0; i < sizeof(share) / sizeof(*share) && !*found; i++) {
+	for (unsigned i = 0; i < HOWS * sizeof(share) / sizeof(*share) && !*found; i++) {
 		uint64_t cut;
 		layout_release(&l);
-		if (layout_init_runs(&l, st, err) || choose_cut(&l, i, &cut, err))
+		if (layout_init_runs(&l, st, err) || choose_cut(&l, i / HOWS, &cut, err))
 			goto out;
 		if (!cut)
 			break;
-		if (try_cut(&l, cut, found, err))
+		if (try_cut(&l, cut, i % HOWS, found, err))
 			goto out;
 	}
 	rc = *found ? layout_wants(&l, &out->want, &out->n, &cap, err) : 0;
