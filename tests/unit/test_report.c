@@ -273,6 +273,7 @@ static void test_report__gain_and_limits(void **state)
 	r.stopped_by = "the budget";
 	r.bytes_moved = 100 << 20;
 	r.worse = 2;
+	r.plan_batches = 3;
 	r.left_out_batches = 7;
 	r.left_out_bytes = 8 << 20;
 	r.left[LEAVE_SCOPE] = 5;
@@ -294,6 +295,11 @@ static void test_report__gain_and_limits(void **state)
 							   "excess_runs_removed_per_mib")),
 			   36.99, 0.001);
 	json_decref(j);
+	free(text);
+	r.plan_batches = r.plan_moves = 0;
+	text = captured(&r, 0, false);
+	assert_non_null(strstr(text, "nothing that fits the budget\n"));
+	assert_non_null(strstr(text, "the budget is too small for any part of the plan\n"));
 	free(text);
 }
 
