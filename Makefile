@@ -62,8 +62,9 @@ all: $(BIN) ## build build/scaledefrag-offline
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@sed -n 's/^#   //p' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo 'knobs:'
+	@sed -n 's/^#   /  /p' Makefile
 
 $(BIN): $(OBJ)
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
@@ -93,11 +94,12 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/support.a $$(call linked,$$*)
 
 # Installs what is missing on a Debian 12; does nothing where all is present.
 .PHONY: deps
-deps:
+deps: ## install what the build and the tests need
 	$(Q)scripts/install-deps
 
 .PHONY: demo
-demo: deps ## install what is missing, build, defragment a bundled image, show before and after
+demo: ## install what is missing, build, defragment a bundled image, show before and after
+	$(Q)scripts/install-deps --build
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)scripts/demo $(BIN)
 
@@ -111,11 +113,10 @@ C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find src include tests
 lint: ## clang-format, cppcheck, the man page's own check
 	clang-format --dry-run -Werror $(C_FILES)
 	cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
-		--suppress=missingIncludeSystem --suppress=memleak:src/plan/map64.c \
-		--suppress=memleak:src/scan/harvest.c -D_GNU_SOURCE -Iinclude -Isrc src
+		--suppress=missingIncludeSystem --suppress=memleak:src/plan/map64.c -D_GNU_SOURCE -Iinclude -Isrc src
 	mandoc -T lint -W warning man/scaledefrag-offline.8
 
-# check, check-unit, check-crash, check-fault, check-e2e, crash-night, bench
+# check, check-unit, check-crash, check-fault, check-e2e, check-san, crash-night
 -include tests/tests.mk
 
 .PHONY: clean

@@ -5,7 +5,7 @@
  * they can't disagree about how many tree blocks a mapping needs.
  *
  * Units: lblk = logical block of the file, pblk = physical block of the file system, len = blocks.
- * Format: kernel fs/ext4/ext4_extents.h; FORMAT.md 1.4.
+ * Format: kernel fs/ext4/ext4_extents.h.
  *
  * The tree: level 0 nodes are leaves; nodes of level k+1 index those of level k; the inode's root
  * holds up to 4 records (depth 0) or up to 4 entries for the nodes of level depth-1. Nodes are kept

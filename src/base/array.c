@@ -18,5 +18,6 @@ int array_reserve(void *array, size_t *cap, size_t want, size_t size, struct err
 		return error_nomem(err, "growing an array");
 	memcpy(array, &now, sizeof(now));
 	*cap = room;
+	/* cppcheck-suppress memleak ; *array has it */
 	return 0;
 }

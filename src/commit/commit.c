@@ -15,14 +15,21 @@
  *  I5  Blocks freed by transaction N are reused or discarded only when N is durable and can no
  *      longer be replayed over them (log emptied first).
  *  I7  A transaction fits the log and the memory limit: the planner sees to it.
+ *  I8  Any prefix of the writes, with any subset of the unflushed ones, torn at sectors, replays to
+ *      a clean file system with equal content (tests/crash).
  * Always:
  *  I6  Nothing but physical addresses changes: size, flags, unwritten state, holes, times, xattrs,
  *      inode numbers stay. (What does change: i_blocks and free counts by tree blocks,
  *      BLOCK_UNINIT, bitmaps, checksums; the superblock's counts, s_wtime, needs_recovery; the
  *      journal superblock's sequence and features.)
+ *  I9  Before the first write, every block claimed by an inode or by metadata is claimed once, and
+ *      the claims equal the block bitmaps and the groups' free counts (scan/crosscheck.c).
+ *  I10 Same input, same options: same plan, and with SOURCE_DATE_EPOCH the same image bytes,
+ *      whatever the threads, the memory of the machine or the time (plan/).
+ *  I11 After a run that ended by itself, a second one plans 0 bytes; a run with nothing to move
+ *      writes nothing at all (plan/planner.c, engine.c).
  *  I12 A failed flush, or a failed write of log, home block or superblock, stops everything:
  *      nothing more is written, a flush is never retried, and the message names the command.
- *
  *  I13 Before a batch's first write, `from` is what the inode maps now and `to` is free in the
  *      bitmaps, re-read from disk: else stop before anything is written (it is our bug).
  *

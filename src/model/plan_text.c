@@ -14,10 +14,10 @@
  * Parsing checks the form and nothing else: whether a plan fits a snapshot is planner_verify's.
  */
 #include "scaledefrag/array.h"
-#include <stdlib.h>
-#include <string.h>
 #include "scaledefrag/plan.h"
 #include "text.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define MAX_BLOCKS (1ull << 48)
 

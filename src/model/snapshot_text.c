@@ -16,10 +16,10 @@
  * Every block may be named once by ext, node, free and fixed.
  */
 #include "scaledefrag/array.h"
-#include <stdlib.h>
-#include <string.h>
 #include "scaledefrag/snapshot.h"
 #include "text.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define MAX_BLOCKS (1ull << 48)
 

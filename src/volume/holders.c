@@ -233,7 +233,7 @@ static bool loop_is_over(const struct target *tg, const char *name, const char *
 {
 	static const char deleted[] = " (deleted)";
 	char path[PATH_MAX];
-	struct loop_info64 info;
+	struct loop_info64 info = { 0 };
 	struct stat st;
 
 	if (!strcmp(tg->sys_root, "/sys")) {
@@ -340,12 +340,32 @@ static int check_fuse(const struct search *s, struct error *err)
 	return 0;
 }
 
+/* Without /proc and /sys nobody can say who uses what, and "nobody" must not be the answer. */
+static int check_sight(const struct target *tg, struct error *err)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/self/mountinfo", tg->proc_root);
+	if (access(path, R_OK))
+		return error_sys(err, ERROR_OPERATION, errno,
+				 "cannot see what is mounted, so %s may be in use; run: mount -t "
+				 "proc proc /proc (%s)",
+				 tg->shown, path);
+	snprintf(path, sizeof(path), "%s/block", tg->sys_root);
+	if (access(path, R_OK | X_OK))
+		return error_sys(err, ERROR_OPERATION, errno,
+				 "cannot see the block devices, so %s may be in use; run: mount "
+				 "-t sysfs sysfs /sys (%s)",
+				 tg->shown, path);
+	return 0;
+}
+
 int holders_check(const struct target *tg, struct error *err)
 {
 	struct search s = { .tg = tg };
 	int r;
 
-	if (mounts_load(tg->proc_root, &s.mounts, err))
+	if (check_sight(tg, err) || mounts_load(tg->proc_root, &s.mounts, err))
 		return -1;
 	if (tg->is_device)
 		r = check_family(&s, err) || check_loop_siblings(&s, err);

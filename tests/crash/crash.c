@@ -259,7 +259,7 @@ static size_t run(struct setup *o)
 
 int main(int argc, char **argv)
 {
-	struct setup o = { .states = 20000,
+	struct setup o = { .states = 32000,
 			   .jobs = (unsigned)sysconf(_SC_NPROCESSORS_ONLN),
 			   .seed = 1,
 			   .program = "build/scaledefrag-offline" };

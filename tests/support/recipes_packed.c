@@ -104,7 +104,7 @@ static void finish(const char *path, const struct strip *s, uint64_t size, const
 	image_fsck(path, "-fn", 0);
 }
 
-/* a b a b ... and one free block, in pieces of one block; ten blocks for the trees. */
+/* a b a b ... in pieces of one block; twelve blocks for the trees, which leaves one free. */
 void recipe_onefree(const char *path)
 {
 	struct strip s = { .n = 0 };

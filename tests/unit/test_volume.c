@@ -69,7 +69,7 @@ static int setup(void **state)
 	snprintf(f->proc, sizeof(f->proc), "%s/proc", f->dir);
 	shell("PATH=$PATH:/sbin:/usr/sbin mke2fs -q -F -t ext4 -b 1024 -J size=1 %s 8M >/dev/null",
 	      f->image);
-	shell("mkdir %s %s", f->sys, f->proc);
+	shell("mkdir -p %s/block %s/self && : >%s/self/mountinfo", f->sys, f->proc, f->proc);
 	*state = f;
 	return 0;
 }
@@ -330,6 +330,19 @@ static struct target fake_disk(struct fixture *f, unsigned minor)
 		.st = { .st_rdev = makedev(8, minor), .st_mode = S_IFBLK },
 	};
 	return tg;
+}
+
+static void test_holders_check__nothing_to_look_at(void **state)
+{
+	struct fixture *f = *state;
+	struct volume_options o = { .path = f->image, .sys_root = f->sys, .proc_root = f->proc };
+
+	shell("mv %s/block %s/elsewhere", f->sys, f->sys);
+	assert_fails(&o, ERROR_OPERATION, "mount -t sysfs sysfs /sys");
+	shell("mv %s/elsewhere %s/block", f->sys, f->sys);
+	assert_opens(&o);
+	shell("rm %s/self/mountinfo", f->proc);
+	assert_fails(&o, ERROR_OPERATION, "mount -t proc proc /proc");
 }
 
 /* sda (8:0) with sda1 (8:1) and sda2 (8:2), as in sysfs */
@@ -691,6 +704,7 @@ int main(void)
 		WITH_IMAGE(test_volume_open__failing_wrap),
 		WITH_IMAGE(test_lock__held_by_others),
 		WITH_IMAGE(test_lock__keeps_a_virtual_machine_out),
+		WITH_IMAGE(test_holders_check__nothing_to_look_at),
 		WITH_IMAGE(test_holders_check__mounted),
 		WITH_IMAGE(test_holders_check__swap),
 		WITH_IMAGE(test_holders_check__stacked_devices),
