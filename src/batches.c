@@ -68,6 +68,32 @@ static bool stop_now(const struct run *run, size_t next)
 	return asked > 1 || (asked && (next == 0 || run->p->batch[next - 1].rest));
 }
 
+uint64_t run_batch_bytes(const struct run *run, size_t from, size_t to)
+{
+	uint64_t blocks = 0;
+
+	for (size_t b = from; b < to; b++)
+		blocks += run->p->batch[b].copy_blocks;
+	return blocks * run->block_size;
+}
+
+size_t run_within_budget(const struct run *run)
+{
+	uint64_t budget = run->o->budget, sum = run->spent;
+	size_t n = 0;
+
+	if (!budget)
+		return run->p->n_batch;
+	for (size_t b = 0; b < run->p->n_batch; b++) {
+		sum += run->p->batch[b].copy_blocks * run->block_size;
+		if (sum > budget)
+			break;
+		if (run->p->batch[b].rest)
+			n = b + 1;
+	}
+	return n;
+}
+
 /* A flush that failed while copying ended the run (I12): what the user does next. */
 static int copy_failed(const struct run *run, struct error *err)
 {
@@ -95,6 +121,7 @@ static int copy(struct run *run, struct mover *m, size_t batch, struct outcome *
 	if (commit_begin(run->c, err))
 		return -1;
 	run_phase(run, PHASE_MOVE);
+	run->spent += run_batch_bytes(run, batch, batch + 1);
 	if (move_batch(m, batch, o->dropped, &o->res, err))
 		return copy_failed(run, err);
 	*stopped = o->res.stopped;
@@ -108,9 +135,10 @@ static int commit(struct run *run, size_t batch, const struct outcome *o, struct
 	run_phase(run, PHASE_COMMIT);
 	run_tell_bytes(run, PHASE_COMMIT, 0);
 	if (commit_batch(run->c, run->p, batch, o->skip, run->st, err) ||
-	    plan_apply(run->p, batch, o->skip, run->st, err) ||
-	    run_note_touched(run, batch, o->skip, err))
+	    run_note_touched(run, batch, o->skip, err) ||
+	    plan_apply(run->p, batch, o->skip, run->st, err))
 		return -1;
+	run->n_done = batch + 1;
 	run->r->bytes_moved += o->res.bytes;
 	return 0;
 }
@@ -123,9 +151,9 @@ int run_batches(struct run *run, bool *again, struct error *err)
 	int rc = -1;
 
 	*again = false;
-	if (run->p->n_batch && start_mover(run, &m, err))
+	if (run->n_do && start_mover(run, &m, err))
 		goto out;
-	for (size_t b = 0; b < run->p->n_batch && !dropped; b++) {
+	for (size_t b = 0; b < run->n_do && !dropped; b++) {
 		if (outcome_new(&o, run->p->batch[b].n_file, err) ||
 		    copy(run, m, b, &o, &stopped, err))
 			goto out;

@@ -69,19 +69,65 @@ static int open_all(struct run *run, struct error *err)
 	return commit_open(run->v, &co, &run->c, err);
 }
 
+/* Slabs begin at multiples of their size on the whole disk, not on the volume. */
+static int set_slabs(const struct run *run, struct planner_options *po, struct error *err)
+{
+	uint64_t slab = run->o->slab, bs = run->block_size, into;
+
+	if (!slab)
+		return 0;
+	into = volume_start(run->v) % slab;
+	if (slab < bs || slab % bs)
+		return error_set(err, ERROR_USAGE,
+				 "%s: --slab: not a multiple of the block size, %llu bytes",
+				 volume_arg(run->v), (unsigned long long)bs);
+	if (into % bs)
+		return error_set(err, ERROR_USAGE,
+				 "%s: --slab: the blocks of the file system are not aligned with "
+				 "the device's slabs",
+				 volume_arg(run->v));
+	po->slab_blocks = slab / bs;
+	po->slab_offset = (slab - into) % slab / bs;
+	return 0;
+}
+
+static int make(struct run *run, struct error *err)
+{
+	struct planner_options po = run->o->plan;
+
+	if (set_slabs(run, &po, err))
+		return -1;
+	po.min_runs = run->o->min_runs;
+	po.min_extent_blocks =
+		run->o->min_extent / run->block_size + (run->o->min_extent % run->block_size != 0);
+	return planner_make(run->s, &po, &run->made, err);
+}
+
+/* Bytes of a batch. A budget is kept batch by batch, so it has to be many of them. */
+static uint64_t batch_bytes(const struct engine_options *o)
+{
+	uint64_t batch = o->batch_bytes ? o->batch_bytes : ENGINE_BATCH_DEFAULT;
+	uint64_t part = o->budget / 16;
+
+	if (part < ENGINE_BATCH_MIN)
+		part = ENGINE_BATCH_MIN;
+	return o->budget && part < batch ? part : batch;
+}
+
 /* scan -> plan -> verify: the read-only half of a round. */
 static int make_plan(struct run *run, struct error *err)
 {
-	uint64_t batch = run->o->batch_bytes ? run->o->batch_bytes : ENGINE_BATCH_DEFAULT;
 	struct scan_options so = {
 		.threads = run->o->threads,
 		.queue_depth = run->o->queue_depth,
 		.limits = { .journal_blocks = commit_capacity(run->c),
-			    .copy_blocks = batch / run->block_size },
+			    .copy_blocks = batch_bytes(run->o) / run->block_size },
 		.exclude = run->bad_ino,
 		.n_exclude = run->n_bad_ino,
 		.avoid = run->bad_block,
 		.n_avoid = run->n_bad_block,
+		.scope = run->o->scope,
+		.n_scope = run->o->n_scope,
 		.progress = scan_progress,
 		.ctx = run,
 		.stop = run->o->stop,
@@ -100,7 +146,7 @@ static int make_plan(struct run *run, struct error *err)
 	run_tell(run, 0, 1);
 	if (run->o->given_plan)
 		run->p = run->o->given_plan;
-	else if (planner_make(run->s, &run->o->plan, &run->made, err))
+	else if (make(run, err))
 		return -1;
 	else
 		run->p = run->made;
@@ -118,14 +164,18 @@ static int run_rounds(struct run *run, struct error *err)
 	do {
 		if (make_plan(run, err))
 			return -1;
+		run->n_do = run_within_budget(run);
+		run->n_done = 0;
+		figures_left_out(run);
 		if (run->rounds == 1) {
-			figures_plan(run);
+			if (figures_plan(run, err))
+				return -1;
 			if (run->o->ready)
 				run->o->ready(run->o->observer_ctx, run->r, run->s, run->p);
 			if (run->o->dry_run || run->o->report_only)
 				return 0;
 		}
-		run->bytes_to_move = run->bytes_so_far + plan_copy_blocks(run->p) * run->block_size;
+		run->bytes_to_move = run->bytes_so_far + run_batch_bytes(run, 0, run->n_do);
 		if (run_batches(run, &again, err))
 			return -1;
 		if (again && volume_refresh(run->v, err))
@@ -140,6 +190,7 @@ static int rescan(struct run *run, struct error *err)
 {
 	run_phase(run, PHASE_RESCAN);
 	run_tell(run, 0, 1);
+	run_settle_touched(run);
 	if (run->n_touched == 0)
 		return 0;
 	if (volume_refresh(run->v, err))
@@ -160,6 +211,8 @@ static enum report_outcome outcome_of(const struct run *run)
 		return OUTCOME_STOPPED;
 	if (run->r->n_dropped)
 		return OUTCOME_DROPPED;
+	if (run->n_do < run->p->n_batch)
+		return OUTCOME_STOPPED;
 	return run->n_touched ? OUTCOME_DONE : OUTCOME_NOTHING;
 }
 
@@ -202,6 +255,8 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 		rc = rescan(&run, err);
 	run_phase(&run, PHASE_OPEN);
 	r->outcome = rc ? OUTCOME_FAILED : outcome_of(&run);
+	if (r->outcome == OUTCOME_STOPPED)
+		r->stopped_by = run.stopped ? "a signal" : "the budget";
 	if (figures_end(&run) && !rc) {
 		rc = error_nomem(err, "the report");
 		r->outcome = OUTCOME_FAILED;

@@ -12,6 +12,12 @@
 #include "scaledefrag/move.h"
 #include <pthread.h>
 
+struct touched {
+	uint32_t ino;
+	size_t at;     /* its place in the list, in order of time */
+	uint64_t runs; /* before the batch that changed it */
+};
+
 struct run {
 	const struct engine_options *o;
 	struct report *r;
@@ -25,6 +31,9 @@ struct run {
 	struct plan *made;
 	const struct plan *p; /* made, or given by a test */
 	unsigned rounds;
+	size_t n_do;	/* batches of this round's plan that the budget allows */
+	size_t n_done;	/* and those that are on the disk */
+	uint64_t spent; /* bytes copied so far, of all rounds; failed copies count */
 	bool stopped;
 	enum report_phase phase;
 	double phase_start;
@@ -36,8 +45,8 @@ struct run {
 	size_t n_bad_ino;
 	struct range *bad_block;
 	size_t n_bad_block;
-	/* Inodes whose mapping changed in this run, sorted, unique. */
-	uint32_t *touched;
+	/* Inodes whose mapping changed in this run; from run_settle_touched() on sorted, unique. */
+	struct touched *touched;
 	size_t n_touched, cap_touched;
 };
 
@@ -48,6 +57,9 @@ void run_tell(struct run *run, uint64_t done, uint64_t total); /* progress of th
  * them; as later batches may build on what those would have freed, *again then asks for a new plan.
  */
 int run_batches(struct run *run, bool *again, struct error *err);
+/* Batches of the plan that the budget allows, up to a place where a run may stop. */
+size_t run_within_budget(const struct run *run);
+uint64_t run_batch_bytes(const struct run *run, size_t from, size_t to); /* to be copied */
 /* Progress of the batches; any thread. `copied`: bytes since the last call. */
 void run_tell_bytes(struct run *run, enum report_phase phase, uint64_t copied);
 void run_drop_plan(struct run *run); /* snapshot, state, plan of the last round */
@@ -56,17 +68,21 @@ void run_release(struct run *run);
 /* Files dropped by the mover: remembered, listed in the report, and marked in skip[]. */
 int run_note_dropped(struct run *run, size_t batch, const struct move_dropped *dropped, bool *skip,
 		     struct error *err);
-/* The inodes that the plan moves, sorted, unique; free(*inos). -1: no memory. */
-int run_planned(const struct run *run, uint32_t **inos, size_t *n);
-/* Files whose mapping the batch changed. */
+/* The inodes that these batches of the plan move, sorted, unique; free(*inos). -1: no memory. */
+int run_planned(const struct run *run, size_t from, size_t to, uint32_t **inos, size_t *n);
+/* Files whose mapping the batch changes; before the state is changed. */
 int run_note_touched(struct run *run, size_t batch, const bool *skip, struct error *err);
+/* Sorts the touched files, each with the runs that it had before the run. */
+void run_settle_touched(struct run *run);
+uint64_t run_worse(const struct run *run); /* files with more runs than then */
 /* Reads the touched files and the free space anew and fails if they are not what the state says. */
 int run_reread(struct run *run, struct error *err);
 
 void figures_options(struct run *run);
 void figures_volume(struct run *run);
 void figures_before(struct run *run);
-void figures_plan(struct run *run);
+void figures_left_out(struct run *run);
+int figures_plan(struct run *run, struct error *err);
 int figures_end(struct run *run); /* -1: no memory */
 
 #endif

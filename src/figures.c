@@ -9,10 +9,13 @@
 
 void figures_options(struct run *run)
 {
+	static const char *const mode[] = {
+		[PLAN_FILES] = "files", [PLAN_FREE] = "free", [PLAN_SHRINK] = "shrink"
+	};
 	struct report *r = run->r;
 
 	r->name = run->o->volume.path;
-	r->mode = "files";
+	r->mode = mode[run->o->plan.mode];
 	r->threads = run->o->threads;
 	r->queue_depth = run->o->queue_depth;
 }
@@ -36,20 +39,51 @@ void figures_before(struct run *run)
 	r->longest_gap = ideal_longest_gap(run->ideal);
 }
 
-void figures_plan(struct run *run)
+void figures_left_out(struct run *run)
+{
+	run->r->left_out_batches = run->p->n_batch - run->n_do;
+	run->r->left_out_bytes = run_batch_bytes(run, run->n_do, run->p->n_batch);
+}
+
+/* Where the plan is not carried out to its end, its own prediction does not hold. */
+static int predict(const struct run *run, struct summary *out, struct error *err)
+{
+	struct state *st;
+	int rc;
+
+	if (run->n_do == run->p->n_batch) {
+		*out = run->p->predicted;
+		return 0;
+	}
+	rc = state_new(run->s, &st, err);
+	if (rc)
+		return rc;
+	for (size_t b = 0; b < run->n_do && !rc; b++)
+		rc = plan_apply(run->p, b, NULL, st, err);
+	if (!rc)
+		rc = state_summary(st, run->ideal, out);
+	state_free(st);
+	return rc;
+}
+
+int figures_plan(struct run *run, struct error *err)
 {
 	struct report *r = run->r;
 
-	r->predicted = run->p->predicted;
-	r->plan_batches = run->p->n_batch;
-	r->plan_moves = run->p->n_move;
-	r->plan_bytes = plan_copy_blocks(run->p) * run->block_size;
+	if (predict(run, &r->predicted, err))
+		return -1;
+	r->plan_batches = run->n_do;
+	for (size_t b = 0; b < run->n_do; b++)
+		for (uint64_t i = 0; i < run->p->batch[b].n_file; i++)
+			r->plan_moves += run->p->file[run->p->batch[b].first_file + i].n_move;
+	r->plan_bytes = run_batch_bytes(run, 0, run->n_do);
 	/*
 	 * A rough guess, and said to be one: 200 MB/s of copying, a random read each 25 us at
 	 * depth, and four flushes of 5 ms a batch.
 	 */
 	r->estimate_seconds = (double)r->plan_bytes / 200e6 + (double)r->plan_moves * 25e-6 +
 			      (double)r->plan_batches * 0.02;
+	return 0;
 }
 
 static int more_runs_first(const void *a, const void *b)
@@ -68,15 +102,41 @@ static int cmp_u32(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static bool listed(const uint32_t *inos, size_t n, uint32_t ino)
+struct inos {
+	uint32_t *at; /* sorted */
+	size_t n;
+};
+
+static bool listed(const struct inos *v, uint32_t ino)
 {
-	return n && bsearch(&ino, inos, n, sizeof(*inos), cmp_u32);
+	return v->n && bsearch(&ino, v->at, v->n, sizeof(*v->at), cmp_u32);
 }
 
-static const char *why_fragmented(const struct report_file *f, bool planned, uint64_t longest_free)
+/* Files that the plan moves, which was or was not carried out, and where it ends early. */
+struct fate {
+	struct inos planned, later;
+};
+
+static int find_fate(const struct run *run, struct fate *f)
 {
-	if (planned)
+	bool shown = run->o->dry_run || run->o->report_only;
+	size_t end = shown ? run->n_do : run->n_done;
+
+	*f = (struct fate){ 0 };
+	if (!run->p)
+		return 0;
+	if (shown && run_planned(run, 0, end, &f->planned.at, &f->planned.n))
+		return -1;
+	return run_planned(run, end, run->p->n_batch, &f->later.at, &f->later.n);
+}
+
+static const char *why_fragmented(const struct report_file *f, const struct fate *fate,
+				  uint64_t longest_free)
+{
+	if (listed(&fate->planned, f->ino))
 		return "a run would move it";
+	if (listed(&fate->later, f->ino))
+		return "left for another run";
 	return f->blocks > longest_free ? "no free run is long enough for it"
 					: "no move would make it better";
 }
@@ -86,15 +146,14 @@ static int list_stay(struct run *run)
 {
 	struct report *r = run->r;
 	struct report_file *v = NULL;
-	size_t n = 0, cap = 0, n_planned = 0;
-	uint32_t *planned = NULL; /* only where the plan was not carried out */
+	size_t n = 0, cap = 0;
+	struct fate fate;
 	struct range longest = { 0, 0 };
 	struct error nomem = ERROR_INIT;
+	int rc = -1;
 
-	if ((run->o->dry_run || run->o->report_only) && run->p &&
-	    run_planned(run, &planned, &n_planned))
-		return -1;
-
+	if (find_fate(run, &fate))
+		goto out;
 	rangeset_longest(run->st->free, &longest);
 	for (size_t i = 0; i < run->s->n_file; i++) {
 		const struct filemap *m = state_map(run->st, i);
@@ -105,21 +164,23 @@ static int list_stay(struct run *run)
 		f.ideal_runs = ideal_runs(run->ideal, f.blocks);
 		if (f.runs <= f.ideal_runs)
 			continue;
-		f.why = why_fragmented(&f, listed(planned, n_planned, f.ino), longest.len);
+		f.why = why_fragmented(&f, &fate, longest.len);
 		if (array_reserve(&v, &cap, n + 1, sizeof(*v), &nomem)) {
-			free(planned);
 			free(v);
-			return -1;
+			goto out;
 		}
 		v[n++] = f;
 	}
-	free(planned);
 	if (n)
 		qsort(v, n, sizeof *v, more_runs_first);
 	r->n_stay_all = n;
 	r->n_stay = n < run->o->list ? n : run->o->list;
 	r->stay = v;
-	return 0;
+	rc = 0;
+out:
+	free(fate.planned.at);
+	free(fate.later.at);
+	return rc;
 }
 
 static void name_them(struct report_file *v, size_t n, const uint32_t *inos, char *const *paths,
@@ -183,6 +244,8 @@ int figures_end(struct run *run)
 		state_summary(run->st, run->ideal, &r->after);
 		report_score_state(run->st, &r->score_after);
 	}
+	run_settle_touched(run);
+	r->worse = run_worse(run);
 	if (list_stay(run))
 		return -1;
 	if (run->o->names && run->v)

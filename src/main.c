@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* Set by signals, read by the engine. */
-static volatile sig_atomic_t stop;
+static volatile sig_atomic_t stop, time_over;
 
 struct session {
 	const struct options *o;
@@ -31,7 +31,17 @@ static void on_signal(int sig)
 		stop++;
 }
 
-static void catch_signals(void)
+/* The time is over: as one signal; a signal that came before it counts already. */
+static void on_alarm(int sig)
+{
+	(void)sig;
+	if (!stop) {
+		stop = 1;
+		time_over = 1;
+	}
+}
+
+static void catch_signals(const struct options *o)
 {
 	static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART }, old;
@@ -39,6 +49,10 @@ static void catch_signals(void)
 	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
 		if (sigaction(caught[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup */
 			sigaction(caught[i], &sa, NULL);
+	sa.sa_handler = on_alarm;
+	sigaction(SIGALRM, &sa, NULL);
+	if (o->time_limit)
+		alarm(o->time_limit);
 	/* Errors of write(), reported as such: a reader that went away, a limit on file sizes. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
@@ -233,6 +247,8 @@ static int run(const struct options *o)
 		r.error = err.text;
 		r.exit_code = err.kind ? (int)err.kind : ERROR_OPERATION;
 	}
+	if (r.outcome == OUTCOME_STOPPED && time_over)
+		r.stopped_by = "the time limit";
 	code = r.exit_code;
 	progress_free(ss.progress);
 	if (show(&ss, &r)) {
@@ -269,6 +285,6 @@ int main(int argc, char **argv)
 			printf("scaledefrag-offline " VERSION "\n");
 		return fflush(stdout) ? ERROR_OPERATION : 0;
 	}
-	catch_signals();
+	catch_signals(&o);
 	return run(&o);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +14,6 @@
 #define THREADS_MAX	    1024
 #define QUEUE_DEPTH_DEFAULT 128
 #define QUEUE_DEPTH_MAX	    8192
-#define BATCH_MIN	    (1u << 20) /* bytes */
 #define LIST_DEFAULT	    10
 #define LIST_MAX	    1000000000
 
@@ -27,6 +27,15 @@ enum {
 	OPT_JSON,
 	OPT_PROGRESS,
 	OPT_LIST,
+	OPT_SLAB,
+	OPT_MIN_EXTENT,
+	OPT_MIN_RUNS,
+	OPT_BUDGET,
+	OPT_TIME_LIMIT,
+	OPT_PATH,
+	OPT_INCLUDE,
+	OPT_EXCLUDE,
+	OPT_PIN,
 	OPT_PARTITION,
 	OPT_DUMP_SNAPSHOT,
 	OPT_DUMP_PLAN,
@@ -40,7 +49,16 @@ static const struct option_def table[] = {
 	{ 'q', NULL, NULL, "print errors only" },
 	{ 'v', NULL, NULL, "print more" },
 	{ 'C', NULL, "FD", "write progress lines to descriptor FD, as e2fsck" },
-	{ OPT_MODE, "mode", "MODE", "files (default): make files contiguous" },
+	{ OPT_MODE, "mode", "MODE", "files (default), free or shrink, see the man page" },
+	{ OPT_SLAB, "slab", "SIZE", "mode free: empty whole aligned slabs of this size" },
+	{ OPT_PATH, "path", "PATH", "only this file, or this directory's; may be repeated" },
+	{ OPT_INCLUDE, "include", "GLOB", "only files that match; may be repeated" },
+	{ OPT_EXCLUDE, "exclude", "GLOB", "not files that match; may be repeated" },
+	{ OPT_PIN, "pin", "GLOB", "don't move files that match; may be repeated" },
+	{ OPT_MIN_EXTENT, "min-extent", "SIZE", "leave files whose runs are all this long" },
+	{ OPT_MIN_RUNS, "min-runs", "N", "leave files with fewer runs" },
+	{ OPT_BUDGET, "budget", "SIZE", "copy at most so much" },
+	{ OPT_TIME_LIMIT, "time-limit", "TIME", "stop after this time: 90s, 5m, 2h" },
 	{ OPT_VERIFY, "verify", NULL, "read every copy back before it counts" },
 	{ OPT_PARTITION, "partition", "N", "use partition N of a whole-disk image" },
 	{ OPT_JSON, "json", "[=FILE]", "report as JSON, on standard output or to FILE" },
@@ -131,6 +149,26 @@ int options_size(const char *text, uint64_t *bytes)
 	return 0;
 }
 
+int options_duration(const char *text, unsigned *seconds)
+{
+	static const char units[] = "smh";
+	const char *unit;
+	char *end;
+	unsigned long long n, factor = 1;
+
+	if (!isdigit((unsigned char)*text))
+		return -1;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	unit = *end ? strchr(units, *end) : NULL;
+	for (; unit && unit > units; unit--)
+		factor *= 60;
+	if (errno || (*end && (!unit || end[1])) || n > INT_MAX / factor)
+		return -1;
+	*seconds = (unsigned)(n * factor);
+	return 0;
+}
+
 /* The option as the user knows it: "-n" or "--threads". */
 static const char *shown(int id, char *out, size_t size)
 {
@@ -170,6 +208,14 @@ static int set_size(int id, const char *text, uint64_t *out, struct error *err)
 	return 0;
 }
 
+static int set_time_limit(const char *text, unsigned *seconds, struct error *err)
+{
+	if (options_duration(text, seconds) || *seconds == 0)
+		return error_set(err, ERROR_USAGE,
+				 "--time-limit: '%s' is not a time (try 90s, 5m or 2h)", text);
+	return 0;
+}
+
 /* The descriptor must be open now: later its number could be the file system's own. */
 static int set_lines_fd(const char *text, int *fd, struct error *err)
 {
@@ -194,10 +240,36 @@ static int set_progress(const char *text, struct options *o, struct error *err)
 
 static int set_mode(const char *text, struct options *o, struct error *err)
 {
-	if (strcmp(text, "files"))
-		return error_set(err, ERROR_USAGE, "--mode: '%s' is no mode; there is: files",
-				 text);
-	o->engine.plan.mode = PLAN_FILES;
+	static const char *const name[] = {
+		[PLAN_FILES] = "files", [PLAN_FREE] = "free", [PLAN_SHRINK] = "shrink"
+	};
+
+	for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+		if (strcmp(text, name[i]))
+			continue;
+		o->engine.plan.mode = (enum plan_mode)i;
+		return 0;
+	}
+	return error_set(err, ERROR_USAGE,
+			 "--mode: '%s' is no mode; there are: files, free, shrink", text);
+}
+
+static int add_scope(int id, enum scope_kind kind, const char *text, struct options *o,
+		     struct error *err)
+{
+	char name[32];
+	size_t len = strlen(text);
+
+	shown(id, name, sizeof(name));
+	if (!len)
+		return error_set(err, ERROR_USAGE, "%s: empty", name);
+	if (kind != SCOPE_PATH && text[len - 1] == '/')
+		return error_set(err, ERROR_USAGE, "%s: '%s' matches nothing: leave out the last /",
+				 name, text);
+	if (o->engine.n_scope == SCOPE_MAX)
+		return error_set(err, ERROR_USAGE, "%s: at most %d paths and globs", name,
+				 SCOPE_MAX);
+	o->scope[o->engine.n_scope++] = (struct scope_item){ kind, text };
 	return 0;
 }
 
@@ -233,6 +305,24 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		return set_lines_fd(arg, &o->lines_fd, err);
 	case OPT_MODE:
 		return set_mode(arg, o, err);
+	case OPT_SLAB:
+		return set_size(id, arg, &e->slab, err);
+	case OPT_MIN_EXTENT:
+		return set_size(id, arg, &e->min_extent, err);
+	case OPT_MIN_RUNS:
+		return set_number(id, arg, 1, UINT32_MAX, &e->min_runs, err);
+	case OPT_BUDGET:
+		return set_size(id, arg, &e->budget, err);
+	case OPT_TIME_LIMIT:
+		return set_time_limit(arg, &o->time_limit, err);
+	case OPT_PATH:
+		return add_scope(id, SCOPE_PATH, arg, o, err);
+	case OPT_INCLUDE:
+		return add_scope(id, SCOPE_INCLUDE, arg, o, err);
+	case OPT_EXCLUDE:
+		return add_scope(id, SCOPE_EXCLUDE, arg, o, err);
+	case OPT_PIN:
+		return add_scope(id, SCOPE_PIN, arg, o, err);
 	case OPT_VERIFY:
 		e->verify = true;
 		return 0;
@@ -330,7 +420,9 @@ static int check(const struct options *o, struct error *err)
 	if ((o->dump_snapshot || o->dump_plan) && o->json && !o->json_path)
 		return error_set(err, ERROR_USAGE,
 				 "a dump and --json can't both go to standard output");
-	if (e->batch_bytes < BATCH_MIN)
+	if (e->slab && e->plan.mode != PLAN_FREE)
+		return error_set(err, ERROR_USAGE, "--slab needs --mode free");
+	if (e->batch_bytes < ENGINE_BATCH_MIN)
 		return error_set(err, ERROR_USAGE, "--batch-size: at least 1M");
 	return check_memory(e, err);
 }
@@ -394,5 +486,6 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 	o.engine.volume.read_only = o.engine.dry_run || o.engine.report_only;
 	o.engine.names = o.engine.list && (!o.quiet || o.json);
 	*out = o;
+	out->engine.scope = out->scope;
 	return 0;
 }

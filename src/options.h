@@ -10,6 +10,8 @@
 
 #define VERSION "0.1.0"
 
+#define SCOPE_MAX 256 /* paths and globs */
+
 struct option_def {
 	int id;		  /* the letter, or a value above 255 where there is none */
 	const char *name; /* long name without dashes, or NULL */
@@ -18,11 +20,13 @@ struct option_def {
 };
 
 struct options {
-	struct engine_options engine; /* without clock, stop and observer */
-	bool help, version;	      /* then nothing else is checked */
+	struct engine_options engine; /* without clock, stop and observer; has pointers to here */
+	struct scope_item scope[SCOPE_MAX];
+	bool help, version; /* then nothing else is checked */
 	bool quiet, no_progress;
 	int verbose;
-	int lines_fd; /* -C; -1: none */
+	unsigned time_limit; /* seconds; 0: none */
+	int lines_fd;	     /* -C; -1: none */
 	bool json;
 	const char *json_path; /* NULL: standard output */
 	bool dump_snapshot, dump_plan;
@@ -34,6 +38,8 @@ const struct option_def *options_table(size_t *n);
 /* Kind ERROR_USAGE, one line. Strings in `out` point into argv. Not reentrant (getopt). */
 int options_parse(int argc, char **argv, struct options *out, struct error *err);
 void options_help(FILE *to);
+/* "90", "90s", "5m", "2h": seconds; -1 if it is none or too long. */
+int options_duration(const char *text, unsigned *seconds);
 /* "64M", "64MiB", "1g", "4096": bytes; -1 if it is none or too large. */
 int options_size(const char *text, uint64_t *bytes);
 

@@ -14,6 +14,7 @@ void run_drop_plan(struct run *run)
 	ideal_free(run->ideal);
 	snapshot_free(run->s);
 	run->made = NULL;
+	run->n_do = run->n_done = 0;
 	run->p = NULL;
 	run->st = NULL;
 	run->ideal = NULL;
@@ -137,6 +138,23 @@ int run_note_dropped(struct run *run, size_t batch, const struct move_dropped *d
 	return 0;
 }
 
+/* A file dropped in an earlier round is left alone since, its runs counted by the scan. */
+static uint64_t runs_now(const struct run *run, uint32_t ino)
+{
+	const struct snapshot_file *f = snapshot_find(run->s, ino);
+	const struct filemap *m;
+	const uint32_t *left;
+
+	if (f) {
+		m = state_map(run->st, (size_t)(f - run->s->file));
+		return filemap_runs(m->ext, m->n_ext);
+	}
+	left = run->s->n_left
+		       ? bsearch(&ino, run->s->left_ino, run->s->n_left, sizeof(ino), cmp_u32)
+		       : NULL;
+	return left ? run->s->left_runs[left - run->s->left_ino] : 0;
+}
+
 int run_note_touched(struct run *run, size_t batch, const bool *skip, struct error *err)
 {
 	const struct plan_batch *b = &run->p->batch[batch];
@@ -144,10 +162,47 @@ int run_note_touched(struct run *run, size_t batch, const bool *skip, struct err
 	if (array_reserve(&run->touched, &run->cap_touched, run->n_touched + b->n_file,
 			  sizeof(*run->touched), err))
 		return -1;
-	for (uint64_t i = 0; i < b->n_file; i++)
-		if (!skip[i])
-			run->touched[run->n_touched++] = run->p->file[b->first_file + i].ino;
+	for (uint64_t i = 0; i < b->n_file; i++) {
+		struct touched t = { .ino = run->p->file[b->first_file + i].ino,
+				     .at = run->n_touched };
+
+		if (skip[i])
+			continue;
+		t.runs = runs_now(run, t.ino);
+		run->touched[run->n_touched++] = t;
+	}
 	return 0;
+}
+
+static int cmp_touched(const void *a, const void *b)
+{
+	const struct touched *x = a, *y = b;
+
+	if (x->ino != y->ino)
+		return x->ino < y->ino ? -1 : 1;
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+void run_settle_touched(struct run *run)
+{
+	struct touched *v = run->touched;
+	size_t k = 0;
+
+	if (run->n_touched)
+		qsort(v, run->n_touched, sizeof(*v), cmp_touched);
+	for (size_t i = 0; i < run->n_touched; i++)
+		if (i == 0 || v[i].ino != v[k - 1].ino)
+			v[k++] = v[i];
+	run->n_touched = k;
+}
+
+uint64_t run_worse(const struct run *run)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < run->n_touched; i++)
+		n += runs_now(run, run->touched[i].ino) > run->touched[i].runs;
+	return n;
 }
 
 static size_t sort_unique(uint32_t *v, size_t n)
@@ -161,15 +216,18 @@ static size_t sort_unique(uint32_t *v, size_t n)
 	return k;
 }
 
-int run_planned(const struct run *run, uint32_t **inos, size_t *n)
+int run_planned(const struct run *run, size_t from, size_t to, uint32_t **inos, size_t *n)
 {
+	const struct plan_batch *batch = run->p->batch;
 	uint32_t *v = malloc((run->p->n_file + 1) * sizeof(*v));
+	size_t k = 0;
 
 	if (!v)
 		return -1;
-	for (size_t i = 0; i < run->p->n_file; i++)
-		v[i] = run->p->file[i].ino;
-	*n = sort_unique(v, run->p->n_file);
+	for (size_t b = from; b < to; b++)
+		for (uint64_t i = 0; i < batch[b].n_file && k < run->p->n_file; i++)
+			v[k++] = run->p->file[batch[b].first_file + i].ino;
+	*n = sort_unique(v, k);
 	*inos = v;
 	return 0;
 }
@@ -228,17 +286,22 @@ static int check_free(struct run *run, struct error *err)
 int run_reread(struct run *run, struct error *err)
 {
 	struct filemap *maps;
-	size_t n = sort_unique(run->touched, run->n_touched);
+	size_t n = run->n_touched;
+	uint32_t *inos = calloc(n + 1, sizeof(*inos));
 	int rc = -1;
 
-	run->n_touched = n;
-	maps = calloc(n, sizeof *maps);
-	if (!maps)
-		return error_nomem(err, "the files to read again");
-	if (scan_files(run->v, run->touched, n, run->o->queue_depth, maps, err))
+	maps = calloc(n + 1, sizeof *maps);
+	if (!maps || !inos) {
+		error_nomem(err, "the files to read again");
+		n = 0;
+		goto out;
+	}
+	for (size_t i = 0; i < n; i++)
+		inos[i] = run->touched[i].ino;
+	if (scan_files(run->v, inos, n, run->o->queue_depth, maps, err))
 		goto out;
 	for (size_t i = 0; i < n; i++) {
-		const struct snapshot_file *f = snapshot_find(run->s, run->touched[i]);
+		const struct snapshot_file *f = snapshot_find(run->s, inos[i]);
 
 		/* A file dropped in a later round is no longer in the snapshot as movable. */
 		if (!f)
@@ -249,7 +312,7 @@ int run_reread(struct run *run, struct error *err)
 			error_set(err, ERROR_OPERATION,
 				  "%s: inode %u is not mapped as it was committed; run: e2fsck -fn "
 				  "%s",
-				  volume_arg(run->v), run->touched[i], volume_arg(run->v));
+				  volume_arg(run->v), inos[i], volume_arg(run->v));
 			goto out;
 		}
 		if (state_set_map(run->st, index, &maps[i], err))
@@ -260,5 +323,6 @@ out:
 	for (size_t i = 0; i < n; i++)
 		filemap_release(&maps[i]);
 	free(maps);
+	free(inos);
 	return rc;
 }

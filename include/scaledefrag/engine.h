@@ -14,15 +14,22 @@
 
 #include "scaledefrag/planner.h"
 #include "scaledefrag/report.h"
+#include "scaledefrag/scan.h"
 #include "scaledefrag/volume.h"
 
 struct engine_options {
 	struct volume_options volume;
 	struct planner_options plan;
-	bool report_only; /* -c */
-	bool dry_run;	  /* -n */
-	bool verify;	  /* --verify */
-	bool names;	  /* look up paths for the files listed in the report */
+	const struct scope_item *scope; /* which files; none: all */
+	size_t n_scope;
+	uint64_t min_extent; /* bytes: runs at least this long are good; 0: none is */
+	uint64_t slab;	     /* bytes of a slab of the device; 0: slabs don't count */
+	unsigned min_runs;   /* files with fewer runs are left */
+	uint64_t budget;     /* bytes that may be copied; 0: any number */
+	bool report_only;    /* -c */
+	bool dry_run;	     /* -n */
+	bool verify;	     /* --verify */
+	bool names;	     /* look up paths for the files listed in the report */
 	unsigned threads, queue_depth;
 	uint64_t memory;      /* bytes; 0: default */
 	uint64_t batch_bytes; /* 0: default */
@@ -42,6 +49,7 @@ struct engine_options {
 };
 
 #define ENGINE_MEMORY_DEFAULT (192ull << 20) /* bytes */
+#define ENGINE_BATCH_MIN      (1ull << 20)
 #define ENGINE_BATCH_DEFAULT  (256ull << 20) /* bytes copied in one batch */
 
 /* 0: report->outcome says what happened (exit_code set). -1: error set, report->exit_code =

@@ -13,11 +13,23 @@
 
 #include "scaledefrag/plan.h"
 
-enum plan_mode { PLAN_FILES };
+/*
+ * FILES: files in as few runs as can be, for the least blocks written
+ * FREE: that, and then the free space in as few, as long runs as can be; or with slab_blocks as
+ * many wholly free slabs as can be SHRINK: FILES, and then all files as low as they go, so that the
+ * volume can be made smaller
+ */
+enum plan_mode { PLAN_FILES, PLAN_FREE, PLAN_SHRINK };
 
 struct planner_options {
 	enum plan_mode mode;
 	uint64_t min_extent_blocks; /* a fragment at least this long counts as good; 0: none does */
+	/*
+	 * FREE: blocks of a slab of the device, 0: slabs don't count; and the first block of the
+	 * volume that begins a slab (below slab_blocks).
+	 */
+	uint64_t slab_blocks, slab_offset;
+	uint64_t min_runs; /* files with fewer runs are good enough */
 };
 
 int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,

@@ -62,6 +62,9 @@ struct report {
 	uint64_t longest_gap;			       /* blocks; the ideal formula's first term */
 	uint64_t plan_bytes, plan_batches, plan_moves; /* to be copied */
 	double estimate_seconds;
+	uint64_t left_out_batches, left_out_bytes; /* of the plan, for the budget */
+	uint64_t worse;				   /* files with more runs than before the run */
+	const char *stopped_by;			   /* what stopped it: static text, or NULL */
 	uint64_t bytes_moved, transactions, updates, blocks_logged, meta_writes, flushes;
 	uint64_t data_reads, data_writes; /* requests */
 	double seconds[PHASES], seconds_total;

@@ -13,6 +13,17 @@
 #include "scaledefrag/snapshot.h"
 #include "scaledefrag/volume.h"
 
+/*
+ * One of the user's wishes about files; all together they choose. Globs are fnmatch(3)'s, with
+ * FNM_PATHNAME and FNM_EXTMATCH: one with a slash is for the path from the root on, another for the
+ * name alone. What holds for a directory holds for all below it.
+ */
+enum scope_kind { SCOPE_PATH, SCOPE_INCLUDE, SCOPE_EXCLUDE, SCOPE_PIN };
+struct scope_item {
+	enum scope_kind kind;
+	const char *text;
+};
+
 struct scan_options {
 	unsigned threads;	       /* 1.. */
 	unsigned queue_depth;	       /* requests in flight for tree blocks */
@@ -22,6 +33,9 @@ struct scan_options {
 	const struct range
 		*avoid; /* blocks that failed to be written, sorted, disjoint; may be NULL */
 	size_t n_avoid;
+	/* Files not chosen are left alone, and their blocks stay. ERROR_USAGE: no such path. */
+	const struct scope_item *scope; /* may be NULL */
+	size_t n_scope;
 	/* Called by one thread at a time with groups done so far and in all; may be NULL. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;

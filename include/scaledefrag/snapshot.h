@@ -31,6 +31,8 @@ enum leave_reason {
 	LEAVE_ORPHAN_FILE,
 	LEAVE_EXCLUDED, /* dropped earlier in this run: its blocks can't be read or written */
 	LEAVE_BOOT,	/* known to boot code by block number */
+	LEAVE_SCOPE,	/* not among the files that the user chose */
+	LEAVE_PINNED,	/* the user wants it to stay */
 	LEAVE_REASONS
 };
 

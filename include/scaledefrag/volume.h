@@ -43,6 +43,9 @@ const char *volume_name(const struct volume *v); /* the path as the user gave it
 const char *volume_arg(const struct volume *v);
 const char *
 volume_what(const struct volume *v); /* one phrase: "ext4, 4 KiB blocks, 2.0 GiB, 71 % used" */
+/* Bytes from the start of the whole disk or image to that of the file system, partitions and offset
+ * counted in. */
+uint64_t volume_start(const struct volume *v);
 struct device *volume_device(struct volume *v);
 const struct geometry *volume_geometry(const struct volume *v);
 struct struct_ext2_filsys *volume_fs(struct volume *v); /* read-only handle through volume_device */

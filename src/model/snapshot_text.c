@@ -36,6 +36,8 @@ static const char *const why_name[LEAVE_REASONS] = {
 	[LEAVE_ORPHAN_FILE] = "orphanfile",
 	[LEAVE_EXCLUDED] = "excluded",
 	[LEAVE_BOOT] = "boot",
+	[LEAVE_SCOPE] = "scope",
+	[LEAVE_PINNED] = "pinned",
 };
 
 enum {

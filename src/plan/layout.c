@@ -39,8 +39,47 @@ int layout_init(struct layout *l, const struct state *st, struct error *err)
 	return rangeset_clone(st->free, &l->gap, err);
 }
 
+static int add_runs(struct layout *l, size_t file, const struct runs *r, size_t *cap,
+		    struct error *err)
+{
+	size_t want = l->n_file + r->n + 1;
+	if (want > *cap) {
+		size_t c[4] = { *cap, *cap, *cap, *cap };
+		if (plan_reserve(&l->at, &c[0], want, sizeof(*l->at), err) ||
+		    plan_reserve(&l->home, &c[1], want, sizeof(*l->home), err) ||
+		    plan_reserve(&l->blocks, &c[2], want, sizeof(*l->blocks), err) ||
+		    plan_reserve(&l->own, &c[3], want, sizeof(*l->own), err))
+			return -1;
+		*cap = c[0];
+	}
+	for (size_t i = 0; i < r->n; i++, l->n_file++) {
+		l->at[l->n_file] = l->home[l->n_file] = r->at[i].pblk;
+		l->blocks[l->n_file] = r->at[i].blocks;
+		l->own[l->n_file] = (struct run_owner){ file, r->at[i].offset };
+	}
+	return 0;
+}
+
+int layout_init_runs(struct layout *l, const struct state *st, struct error *err)
+{
+	struct runs r = { 0 };
+	size_t cap = 0;
+	int rc = 0;
+	*l = (struct layout){ .st = st };
+	for (size_t i = 0; i < st->snap->n_file && !rc; i++) {
+		rc = runs_of(state_map(st, i), &r, err);
+		if (!rc)
+			rc = add_runs(l, i, &r, &cap, err);
+	}
+	free(r.at);
+	if (!rc && l->n_file >= UINT32_MAX)
+		rc = error_set(err, ERROR_OPERATION, "plan: too many runs");
+	return rc ? -1 : rangeset_clone(st->free, &l->gap, err);
+}
+
 void layout_release(struct layout *l)
 {
+	free(l->own);
 	addrmap_release(&l->object);
 	rangeset_free(l->gap);
 	free(l->at);
@@ -88,7 +127,7 @@ int layout_put(struct layout *l, size_t file, uint64_t start, struct error *err)
 	return note(l, file, err) || put(l, file, start, err) ? -1 : 0;
 }
 
-static int take_back(struct layout *l, size_t mark, struct error *err)
+int layout_take_back(struct layout *l, size_t mark, struct error *err)
 {
 	while (l->n_undo > mark) {
 		struct layout_undo u = l->undo[--l->n_undo];
@@ -100,7 +139,7 @@ static int take_back(struct layout *l, size_t mark, struct error *err)
 	return 0;
 }
 
-static int make_index(struct layout *l, struct error *err)
+int layout_index(struct layout *l, struct error *err)
 {
 	struct weighted *w;
 	size_t n = 0;
@@ -120,6 +159,26 @@ static int make_index(struct layout *l, struct error *err)
 	free(w);
 	l->indexed = !rc;
 	return rc;
+}
+
+bool layout_object(const struct layout *l, uint64_t block, uint32_t *object)
+{
+	uint64_t key;
+	return addrmap_floor(&l->object, block, &key, object) && key == block;
+}
+
+int layout_wants(const struct layout *l, struct want **want, size_t *n, size_t *cap,
+		 struct error *err)
+{
+	for (size_t i = 0; i < l->n_file; i++) {
+		struct run_owner o = l->own ? l->own[i] : (struct run_owner){ i, 0 };
+		if (l->at[i] == NOWHERE || l->at[i] == l->home[i])
+			continue;
+		if (plan_reserve(want, cap, *n + 1, sizeof(**want), err))
+			return -1;
+		(*want)[(*n)++] = (struct want){ o.file, o.offset, l->blocks[i], l->at[i] };
+	}
+	return 0;
 }
 
 /* ---- windows ---- */
@@ -210,16 +269,15 @@ static size_t find_seeds(struct layout *l, const struct runs *own, struct range 
 	return rc;
 }
 
-/* The objects in the window, lifted. */
-static int lift_all(struct layout *l, const struct window *w, size_t *n, struct error *err)
+int layout_lift_all(struct layout *l, uint64_t start, uint64_t end, size_t *n, struct error *err)
 {
-	uint64_t at = w->start, key;
+	uint64_t at = start, key;
 	uint32_t file;
 	bool more = addrmap_floor(&l->object, at, &key, &file) && key == at;
 	*n = 0;
 	if (!more)
 		more = addrmap_above(&l->object, at, &key, &file);
-	while (more && key < w->end) {
+	while (more && key < end) {
 		if (plan_reserve(&l->file, &l->cap_file, *n + 1, sizeof(*l->file), err))
 			return -1;
 		l->file[(*n)++] = (struct weighted){ l->blocks[file], file };
@@ -235,7 +293,7 @@ static int lift_all(struct layout *l, const struct window *w, size_t *n, struct 
 static int empty(struct layout *l, const struct window *w, size_t file, bool *ok, struct error *err)
 {
 	size_t n, mark = l->n_undo;
-	if (lift_all(l, w, &n, err) || layout_put(l, file, w->start, err))
+	if (layout_lift_all(l, w->start, w->end, &n, err) || layout_put(l, file, w->start, err))
 		return -1;
 	weighted_sort_down(l->file, n);
 	*ok = true;
@@ -245,7 +303,7 @@ static int empty(struct layout *l, const struct window *w, size_t file, bool *ok
 		if (*ok && layout_put(l, l->file[i].index, r.start, err))
 			return -1;
 	}
-	return *ok ? 0 : take_back(l, mark, err);
+	return *ok ? 0 : layout_take_back(l, mark, err);
 }
 
 /* Shifts the objects in the window to its start, and puts the file behind them. */
@@ -253,7 +311,7 @@ static int shift(struct layout *l, const struct window *w, size_t file, struct e
 {
 	uint64_t at = w->start;
 	size_t n;
-	if (lift_all(l, w, &n, err))
+	if (layout_lift_all(l, w->start, w->end, &n, err))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		if (layout_put(l, l->file[i].index, at, err))
@@ -271,7 +329,7 @@ int layout_make_room(struct layout *l, size_t file, const struct runs *own, uint
 	bool found[2] = { false, false };
 	size_t n;
 	*ok = false;
-	if (make_index(l, err) || find_seeds(l, own, seed, &n, err))
+	if (layout_index(l, err) || find_seeds(l, own, seed, &n, err))
 		return -1;
 	for (int how = 0; how < 2; how++) {
 		for (size_t i = 0; i < n; i++) {

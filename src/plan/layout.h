@@ -7,6 +7,12 @@
 
 #define NOWHERE UINT64_MAX
 
+/* The run is this part of a file. */
+struct run_owner {
+	size_t file;
+	uint64_t offset; /* data blocks of the file before it */
+};
+
 struct layout_undo {
 	size_t file;
 	uint64_t was;
@@ -14,7 +20,8 @@ struct layout_undo {
 
 struct layout {
 	const struct state *st;
-	size_t n_file;
+	size_t n_file;	       /* objects: files, or runs */
+	struct run_owner *own; /* by run; NULL: objects are files */
 	struct rangeset *gap;
 	uint64_t *at;	       /* by file: where it would lie in one piece, or NOWHERE */
 	uint64_t *home;	       /* by file: where it lies now in one piece, or NOWHERE */
@@ -29,8 +36,21 @@ struct layout {
 
 /* As the files lie now: those in one piece are objects, the free blocks are gaps. */
 int layout_init(struct layout *l, const struct state *st, struct error *err);
+/* The same, but each run of a file is an object. */
+int layout_init_runs(struct layout *l, const struct state *st, struct error *err);
 void layout_release(struct layout *l);
 int layout_lift(struct layout *l, size_t file, struct error *err);
+/* Appends a want for each object that would move. */
+int layout_wants(const struct layout *l, struct want **want, size_t *n, size_t *cap,
+		 struct error *err);
+/* Takes changes back, to when n_undo was `mark`. */
+int layout_take_back(struct layout *l, size_t mark, struct error *err);
+/* The object that begins at this block. */
+bool layout_object(const struct layout *l, uint64_t block, uint32_t *object);
+/* Lifts what begins in [start, end); l->file lists it by address, weighted by its blocks. */
+int layout_lift_all(struct layout *l, uint64_t start, uint64_t end, size_t *n, struct error *err);
+/* By address; from now on objects are found by it. */
+int layout_index(struct layout *l, struct error *err);
 int layout_put(struct layout *l, size_t file, uint64_t start, struct error *err);
 /*
  * Makes room for a file that no gap holds, and puts it there. `own`: where it lies now; `limit`:

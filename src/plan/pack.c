@@ -247,12 +247,8 @@ static int attempt(struct pack *pk, enum keep keep, size_t *failed, struct error
 /* Files in one piece, and those that were put in one. */
 static int list_wants(struct pack *pk, struct error *err)
 {
-	const struct layout *l = &pk->lay;
-	for (size_t i = 0; i < l->n_file; i++) {
-		if (l->at[i] != NOWHERE && l->at[i] != l->home[i] &&
-		    add_want(pk, (struct want){ i, 0, l->blocks[i], l->at[i] }, err))
-			return -1;
-	}
+	if (layout_wants(&pk->lay, &pk->want, &pk->n_want, &pk->cap_want, err))
+		return -1;
 	pk->blocks = 0;
 	for (size_t i = 0; i < pk->n_want; i++)
 		pk->blocks += pk->want[i].len;

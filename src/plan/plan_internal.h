@@ -8,6 +8,9 @@
  *   targets.c    runs of a file; lists of targets: claims, moves
  *   pack.c       policy: makes room where files don't fit as they are
  *   layout.c     where files would lie
+ *   goal.c       what a mode aims at besides; by
+ *   gather.c     policy: few free runs, free slabs
+ *   shrink.c     policy: everything low
  *   permute.c    the same for every policy: wants that lie on each other's blocks -> an order of
  * moves, through free space
  *   unblock.c    the part of it that finds work when little is ready
@@ -258,5 +261,25 @@ struct packing {
  * there are none. */
 int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
 	      struct packing *out, struct error *err);
+
+/* ---- shrink.c, gather.c: what a mode wants besides ---- */
+
+/* The block behind the last data. */
+uint64_t shrink_top(const struct state *st);
+/* Places with a lower top; *found = false: none. `excess` and `blocks` aren't set. */
+int shrink_find(const struct state *st, struct packing *out, bool *found, struct error *err);
+
+uint64_t gather_free_slabs(const struct state *st, const struct planner_options *o);
+/* Places that leave fewer gaps, or more free slabs. */
+int gather_find(const struct state *st, const struct planner_options *o, struct packing *out,
+		bool *found, struct error *err);
+
+/* ---- goal.c ---- */
+
+/* What the mode aims at when no file can be improved: less is better. */
+uint64_t goal_of(const struct state *st, const struct planner_options *o);
+/* Places that may come nearer to it. */
+int goal_find(const struct state *st, const struct planner_options *o, struct packing *out,
+	      bool *found, struct error *err);
 
 #endif

@@ -81,7 +81,8 @@ static int look(struct planner *p, struct candidate *c, struct error *err)
 	if (runs_of(map, &p->runs, err))
 		return -1;
 	ideal = ideal_runs(p->ideal, p->runs.blocks);
-	if (p->runs.n <= ideal || (least && all_long(&p->runs, least)))
+	if (p->runs.n <= ideal || p->runs.n < p->opt->min_runs ||
+	    (least && all_long(&p->runs, least)))
 		return 0;
 	c->bad = true;
 	c->need = placement_need(&p->runs);
@@ -285,18 +286,22 @@ static int take_back(struct planner *p, struct state **before, const struct plan
 	return 0;
 }
 
-static int carry_out(struct planner *p, const struct packing *pk, uint64_t excess, bool *better,
+/* *better: it is, by runs or at the same number of runs by the goal; else nothing is changed. */
+static int carry_out(struct planner *p, const struct packing *pk, bool by_goal, bool *better,
 		     struct error *err)
 {
 	struct plan mark = *p->plan;
 	struct state *before = NULL;
+	uint64_t excess = excess_of(p), goal = goal_of(p->st, p->opt);
 	bool done;
 	int rc = -1;
 	*better = false;
 	if (state_clone(p->st, &before, err) || permute(&p->sched, pk->want, pk->n, &done, err) ||
 	    find_candidates(p, err))
 		goto out;
-	*better = !p->sched.n_worse && excess_of(p) < excess;
+	*better = !p->sched.n_worse &&
+		  (by_goal ? excess_of(p) <= excess && goal_of(p->st, p->opt) < goal
+			   : excess_of(p) < excess);
 	rc = *better ? 0 : take_back(p, &before, &mark) || find_candidates(p, err) ? -1 : 0;
 out:
 	state_free(before);
@@ -318,8 +323,20 @@ static int make_room(struct planner *p, bool *better, struct error *err)
 	}
 	rc = n ? pack_find(p->st, p->ideal, file, n, &pk, err) : 0;
 	if (!rc && n && pk.excess < excess)
-		rc = carry_out(p, &pk, excess, better, err);
+		rc = carry_out(p, &pk, false, better, err);
 	free(file);
+	free(pk.want);
+	return rc;
+}
+
+static int near_goal(struct planner *p, bool *better, struct error *err)
+{
+	struct packing pk = { 0 };
+	bool found;
+	int rc = goal_find(p->st, p->opt, &pk, &found, err);
+	*better = false;
+	if (!rc && found)
+		rc = carry_out(p, &pk, true, better, err);
 	free(pk.want);
 	return rc;
 }
@@ -331,18 +348,26 @@ enum order { CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST };
 
 static int improve(struct planner *p, enum order order, struct error *err)
 {
-	bool rounds, room;
+	bool rounds, room, nearer;
 	if ((order == ROOM_FIRST && make_room(p, &room, err)) ||
 	    (order == PARTS_FIRST && run_rounds(p, ROUND_ALL, &rounds, err)))
 		return -1;
 	do {
+		nearer = false;
 		if (run_rounds(p, ROUND_WHOLE, &rounds, err) || make_room(p, &room, err))
 			return -1;
 		if (!room && run_rounds(p, ROUND_ALL, &rounds, err))
 			return -1;
-	} while (room || rounds);
+		if (!room && !rounds && near_goal(p, &nearer, err))
+			return -1;
+	} while (room || rounds || nearer);
 	return 0;
 }
+
+struct attempt {
+	struct plan *plan;
+	uint64_t goal;
+};
 
 static void planner_release(struct planner *p)
 {
@@ -357,7 +382,7 @@ static void planner_release(struct planner *p)
 }
 
 static int make(const struct snapshot *s, const struct planner_options *o, struct ideal *ideal,
-		enum order order, struct plan **out, struct error *err)
+		enum order order, struct attempt *out, struct error *err)
 {
 	struct planner p = { .snap = s, .opt = o, .ideal = ideal, .placer = { .geo = &s->geo } };
 	int rc = -1;
@@ -365,7 +390,7 @@ static int make(const struct snapshot *s, const struct planner_options *o, struc
 	    schedule_init(&p.sched, p.st, p.plan, err) || find_candidates(&p, err) ||
 	    improve(&p, order, err) || state_summary(p.st, p.ideal, &p.plan->predicted))
 		goto out;
-	*out = p.plan;
+	*out = (struct attempt){ p.plan, goal_of(p.st, o) };
 	p.plan = NULL;
 	rc = 0;
 out:
@@ -388,32 +413,37 @@ static uint64_t price(const struct plan *p)
 	return n;
 }
 
-static bool better(const struct plan *a, const struct plan *b)
+static bool better(const struct attempt *a, const struct attempt *b)
 {
-	if (excess_after(a) != excess_after(b))
-		return excess_after(a) < excess_after(b);
-	return price(a) < price(b);
+	if (excess_after(a->plan) != excess_after(b->plan))
+		return excess_after(a->plan) < excess_after(b->plan);
+	if (a->goal != b->goal)
+		return a->goal < b->goal;
+	return price(a->plan) < price(b->plan);
 }
 
-/* Nothing is better by much than all whole at the price of the fragmented blocks. */
-static bool good_enough(const struct plan *p, const struct summary *before)
+/* Nothing is better by much than all whole at the price of the fragmented blocks; with other goals
+ * than that, at any price. */
+static bool good_enough(const struct plan *p, const struct planner_options *o,
+			const struct summary *before)
 {
-	return !p->predicted.frag_files && plan_copy_blocks(p) <= before->frag_blocks;
+	return !p->predicted.frag_files &&
+	       (o->mode != PLAN_FILES || plan_copy_blocks(p) <= before->frag_blocks);
 }
 
 /* Takes over the better one of two plans. */
-static void keep_better(struct plan **best, struct plan *p)
+static void keep_better(struct attempt *best, struct attempt *a)
 {
-	if (*best && !better(p, *best)) {
-		plan_free(p);
+	if (best->plan && !better(a, best)) {
+		plan_free(a->plan);
 		return;
 	}
-	plan_free(*best);
-	*best = p;
+	plan_free(best->plan);
+	*best = *a;
 }
 
 static int try_orders(const struct snapshot *s, const struct planner_options *o,
-		      struct ideal *ideal, struct plan **best, struct error *err)
+		      struct ideal *ideal, struct attempt *best, struct error *err)
 {
 	static const enum order order[] = { CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST };
 	struct summary before;
@@ -422,13 +452,13 @@ static int try_orders(const struct snapshot *s, const struct planner_options *o,
 	if (state_new(s, &st, err) || state_summary(st, ideal, &before))
 		goto out;
 	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
-		struct plan *p;
-		if (i && (good_enough(*best, &before) ||
-			  (order[i] == PARTS_FIRST && !excess_after(*best))))
+		struct attempt a;
+		if (i && (good_enough(best->plan, o, &before) ||
+			  (order[i] == PARTS_FIRST && !excess_after(best->plan))))
 			break;
-		if (make(s, o, ideal, order[i], &p, err))
+		if (make(s, o, ideal, order[i], &a, err))
 			goto out;
-		keep_better(best, p);
+		keep_better(best, &a);
 	}
 	rc = 0;
 out:
@@ -439,18 +469,18 @@ out:
 int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,
 		 struct error *err)
 {
-	struct plan *best = NULL;
+	struct attempt best = { 0 };
 	struct ideal *ideal = NULL;
 	int rc = -1;
 	if (s->n_file >= UINT32_MAX)
 		return error_set(err, ERROR_OPERATION, "plan: too many files");
 	if (ideal_new(s, &ideal, err) || try_orders(s, o, ideal, &best, err))
 		goto out;
-	*out = best;
-	best = NULL;
+	*out = best.plan;
+	best.plan = NULL;
 	rc = 0;
 out:
 	ideal_free(ideal);
-	plan_free(best);
+	plan_free(best.plan);
 	return rc;
 }

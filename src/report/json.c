@@ -84,11 +84,13 @@ static json_t *times(const struct report *r)
 
 static json_t *work(const struct report *r)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "bytes_moved",
-			 (json_int_t)r->bytes_moved, "data_reads", (json_int_t)r->data_reads,
-			 "data_writes", (json_int_t)r->data_writes, "transactions",
-			 (json_int_t)r->transactions, "metadata_updates", (json_int_t)r->updates,
-			 "blocks_journaled", (json_int_t)r->blocks_logged, "metadata_writes",
+	return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "bytes_moved",
+			 (json_int_t)r->bytes_moved, "excess_runs_removed_per_mib",
+			 r->has_after ? names_gain(&r->before, &r->after, r->bytes_moved) : 0.0,
+			 "data_reads", (json_int_t)r->data_reads, "data_writes",
+			 (json_int_t)r->data_writes, "transactions", (json_int_t)r->transactions,
+			 "metadata_updates", (json_int_t)r->updates, "blocks_journaled",
+			 (json_int_t)r->blocks_logged, "metadata_writes",
 			 (json_int_t)r->meta_writes, "flushes", (json_int_t)r->flushes);
 }
 
@@ -112,9 +114,15 @@ static json_t *document(const struct report *r)
 	SET("threads", json_integer(r->threads));
 	SET("queue_depth", json_integer(r->queue_depth));
 	SET("before", scanned ? summary(&r->before, &r->score_before) : json_null());
-	SET("plan", json_pack("{s:I, s:I, s:I, s:f}", "bytes", (json_int_t)r->plan_bytes, "batches",
-			      (json_int_t)r->plan_batches, "moves", (json_int_t)r->plan_moves,
-			      "estimated_seconds", r->estimate_seconds));
+	SET("stopped_by", r->stopped_by ? json_string(r->stopped_by) : json_null());
+	SET("worse", integer(r->worse));
+	SET("plan",
+	    json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:I}", "bytes", (json_int_t)r->plan_bytes,
+		      "batches", (json_int_t)r->plan_batches, "moves", (json_int_t)r->plan_moves,
+		      "estimated_seconds", r->estimate_seconds, "excess_runs_removed_per_mib",
+		      names_gain(&r->before, &r->predicted, r->plan_bytes), "left_out_batches",
+		      (json_int_t)r->left_out_batches, "left_out_bytes",
+		      (json_int_t)r->left_out_bytes));
 	SET("predicted", scanned ? summary(&r->predicted, NULL) : json_null());
 	SET("after", r->has_after ? summary(&r->after, &r->score_after) : json_null());
 	SET("work", work(r));

@@ -35,6 +35,8 @@ static const struct {
 	[LEAVE_ORPHAN_FILE] = { "orphan_file", "the orphan file" },
 	[LEAVE_EXCLUDED] = { "excluded", "dropped for I/O errors" },
 	[LEAVE_BOOT] = { "boot", "known to boot code by block number" },
+	[LEAVE_SCOPE] = { "out_of_scope", "outside of the chosen scope" },
+	[LEAVE_PINNED] = { "pinned", "pinned" },
 };
 
 const char *name_left(enum leave_reason why)
@@ -45,6 +47,14 @@ const char *name_left(enum leave_reason why)
 const char *name_left_long(enum leave_reason why)
 {
 	return left[why].text;
+}
+
+double names_gain(const struct summary *before, const struct summary *after, uint64_t bytes)
+{
+	double removed = (double)(before->runs - before->ideal_runs) -
+			 (double)(after->runs - after->ideal_runs);
+
+	return bytes ? removed / ((double)bytes / (1 << 20)) : 0;
 }
 
 static void free_files(struct report_file *file, size_t n)

@@ -66,7 +66,8 @@ void report_intro(FILE *to, const struct report *r)
 		grouped(b->frag_files, n[0]), grouped(b->files, n[1]),
 		grouped(b->runs - b->ideal_runs, n[2]));
 	if (r->plan_moves == 0)
-		fprintf(to, "nothing to move\n");
+		fprintf(to, r->left_out_batches ? "nothing that fits the budget\n"
+						: "nothing to move\n");
 	else
 		fprintf(to, "%s to write, %s; nothing written yet\n", sized(r->plan_bytes, n[0]),
 			lasting(r->estimate_seconds, n[3]));
@@ -121,6 +122,13 @@ static void print_table(FILE *to, const struct report *r)
 			r->has_after ? "; now: " : "", r->has_after ? r->score_after.verdict : "");
 }
 
+static void print_gain(FILE *to, const struct report *r, const struct summary *after,
+		       uint64_t bytes)
+{
+	fprintf(to, "gain: %.1f excess runs less for each MiB copied\n",
+		names_gain(&r->before, after, bytes));
+}
+
 static void print_work(FILE *to, const struct report *r)
 {
 	double spent = r->seconds[PHASE_MOVE];
@@ -131,6 +139,8 @@ static void print_work(FILE *to, const struct report *r)
 		fprintf(to, " at %.0f MB/s", (double)r->bytes_moved / spent / 1e6);
 	fprintf(to, " (%s reads, %s writes)\n", grouped(r->data_reads, n[1]),
 		grouped(r->data_writes, n[2]));
+	if (r->has_after && r->bytes_moved)
+		print_gain(to, r, &r->after, r->bytes_moved);
 	fprintf(to, "metadata: %s updates, merged into %s blocks journaled, %s write requests out;",
 		grouped(r->updates, n[0]), grouped(r->blocks_logged, n[1]),
 		grouped(r->meta_writes, n[2]));
@@ -187,6 +197,15 @@ static void print_stay(FILE *to, const struct report *r)
 		print_file(to, &r->stay[i], false, r->outcome != OUTCOME_REPORTED);
 }
 
+static void print_left_out(FILE *to, const struct report *r)
+{
+	char n[2][32];
+
+	if (r->left_out_batches)
+		fprintf(to, "left out for the budget: %s batches of the plan, %s to write\n",
+			grouped(r->left_out_batches, n[0]), sized(r->left_out_bytes, n[1]));
+}
+
 static void print_left(FILE *to, const struct report *r, int verbose)
 {
 	const char *sep = "left alone: ";
@@ -216,13 +235,21 @@ static void print_end(FILE *to, const struct report *r)
 		break;
 	case OUTCOME_REPORTED:
 	case OUTCOME_PLANNED:
+		if (r->plan_bytes)
+			print_gain(to, r, &r->predicted, r->plan_bytes);
 		fprintf(to, "plan: %s moves in %s batches", grouped(r->plan_moves, n[0]),
 			grouped(r->plan_batches, n[1]));
 		fprintf(to, ", %s to write, %s; nothing was written\n", sized(r->plan_bytes, n[0]),
 			lasting(r->estimate_seconds, n[1]));
 		break;
 	case OUTCOME_STOPPED:
-		fprintf(to, "stopped; the file system is consistent, another run goes on\n");
+		if (r->left_out_batches && !r->plan_batches) {
+			fprintf(to, "nothing was written: the budget is too small for any part of "
+				    "the plan\n");
+			break;
+		}
+		fprintf(to, "stopped%s%s; the file system is consistent, another run goes on\n",
+			r->stopped_by ? " by " : "", r->stopped_by ? r->stopped_by : "");
 		break;
 	case OUTCOME_DROPPED:
 		fprintf(to, "done, but %zu files were dropped for I/O errors\n", r->n_dropped);
@@ -234,6 +261,8 @@ static void print_end(FILE *to, const struct report *r)
 
 void report_text(FILE *to, const struct report *r, int verbose)
 {
+	char n[32];
+
 	if (r->block_size && r->before.files)
 		print_table(to, r);
 	if (r->bytes_moved || r->transactions)
@@ -243,7 +272,10 @@ void report_text(FILE *to, const struct report *r, int verbose)
 		for (size_t i = 0; i < r->n_dropped; i++)
 			print_file(to, &r->dropped[i], true, true);
 	}
+	if (r->worse)
+		fprintf(to, "worse: %s files have more runs than before\n", grouped(r->worse, n));
 	print_stay(to, r);
+	print_left_out(to, r);
 	print_left(to, r, verbose);
 	if (verbose && r->longest_gap)
 		fprintf(to,

@@ -64,8 +64,7 @@ static int visit(ext2_ino_t dir, int entry, struct ext2_dir_entry *e, int offset
 	return p->failed ? DIRENT_ABORT : 0;
 }
 
-/* Looks one path up; *ino 0 if it is not there. *dir is the directory it would be in. */
-static errcode_t look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32_t *ino)
+errcode_t boot_look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32_t *ino)
 {
 	errcode_t ret;
 
@@ -74,6 +73,8 @@ static errcode_t look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32
 		ext2_ino_t next = 0;
 
 		end = strchrnul(path, '/');
+		if (end == path)
+			continue;
 		*dir = *ino;
 		*ino = 0;
 		ret = ext2fs_check_directory(fs, *dir);
@@ -113,7 +114,7 @@ static int find_pins(const struct source *src, struct pins *p)
 	for (size_t i = 0; i < sizeof(boot_files) / sizeof(boot_files[0]); i++) {
 		uint32_t dir = 0, ino = 0;
 		bool found = false;
-		errcode_t ret = look_up(fs, boot_files[i].path, &dir, &ino);
+		errcode_t ret = boot_look_up(fs, boot_files[i].path, &dir, &ino);
 
 		if (!ret)
 			ret = is_regular(fs, ino, &found);
@@ -138,45 +139,20 @@ static int compare_ino(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int compare_left(const void *a, const void *b)
+struct chosen {
+	const struct harvest *h;
+	const struct pins *p;
+};
+
+static enum leave_reason decide(const void *ctx, size_t file)
 {
-	const struct left *x = a, *y = b;
+	const struct chosen *c = ctx;
+	const struct snapshot_file *f = &c->h->file[file];
 
-	return x->ino < y->ino ? -1 : x->ino > y->ino;
-}
-
-static bool already_left(const struct harvest *h, size_t n, uint32_t ino)
-{
-	const struct left key = { .ino = ino };
-
-	return n && bsearch(&key, h->left, n, sizeof(key), compare_left);
-}
-
-/* Of the files that could be moved, those found become left ones. */
-static int leave_pins(struct harvest *h, const struct pins *p)
-{
-	size_t before = h->n_left;
-
-	for (size_t i = 0; i < h->n_file; i++) {
-		uint32_t ino = h->file[i].ino;
-
-		if (h->file[i].kind != FILE_REGULAR || already_left(h, before, ino) ||
-		    !bsearch(&ino, p->ino, p->n, sizeof(ino), compare_ino))
-			continue;
-		if (array_reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), p->err))
-			return -1;
-		h->left[h->n_left++] = (struct left){ .ino = ino, .why = LEAVE_BOOT, .file = i };
-	}
-	for (size_t i = 0; i < h->claims.n; i++) {
-		struct claim *c = &h->claims.c[i];
-		const struct left key = { .ino = c->who };
-
-		if (c->owner == OWNER_MOVABLE && h->n_left > before &&
-		    bsearch(&key, h->left + before, h->n_left - before, sizeof(key), compare_left))
-			c->owner = OWNER_FIXED;
-	}
-	qsort(h->left, h->n_left, sizeof(*h->left), compare_left);
-	return 0;
+	return f->kind == FILE_REGULAR &&
+			       bsearch(&f->ino, c->p->ino, c->p->n, sizeof(f->ino), compare_ino)
+		       ? LEAVE_BOOT
+		       : LEAVE_NONE;
 }
 
 int boot_pin(const struct source *src, struct harvest *h, struct error *err)
@@ -186,7 +162,7 @@ int boot_pin(const struct source *src, struct harvest *h, struct error *err)
 
 	if (!ret && p.n) {
 		qsort(p.ino, p.n, sizeof(*p.ino), compare_ino);
-		ret = leave_pins(h, &p);
+		ret = harvest_leave(h, decide, &(struct chosen){ h, &p }, err);
 	}
 	free(p.ino);
 	return ret;
@@ -205,7 +181,7 @@ int boot_refuse_quota(const struct source *src, struct error *err)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		uint32_t dir = 0, ino = 0;
 		bool found = false;
-		errcode_t ret = look_up(fs, names[i], &dir, &ino);
+		errcode_t ret = boot_look_up(fs, names[i], &dir, &ino);
 
 		if (!ret)
 			ret = is_regular(fs, ino, &found);

@@ -69,6 +69,8 @@ static const char *const reasons[LEAVE_REASONS] = {
 	[LEAVE_ORPHAN_FILE] = "the file system's orphan file, never moved",
 	[LEAVE_EXCLUDED] = "dropped: its blocks can't be read or written",
 	[LEAVE_BOOT] = "boot code knows it by block number, left alone",
+	[LEAVE_SCOPE] = "outside of the chosen scope",
+	[LEAVE_PINNED] = "pinned by --pin",
 };
 
 const char *scan_reason(enum leave_reason why)

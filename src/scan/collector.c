@@ -298,7 +298,7 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	    check_solid(&src, &c.all, err) || claim_trees(&c.all, err) ||
 	    mapped_walk(&src, &c.all, err) || crosscheck(&src, &c.all, err) ||
 	    mapped_check_resize(&src, &c.all.claims, err) || boot_refuse_quota(&src, err) ||
-	    boot_pin(&src, &c.all, err))
+	    boot_pin(&src, &c.all, err) || scope_apply(&src, o->scope, o->n_scope, &c.all, err))
 		goto out;
 	ret = make_snapshot(&src, &c.all, o, out, err);
 out:

@@ -104,3 +104,46 @@ int harvest_append(struct harvest *h, struct harvest *part, struct error *err)
 	harvest_release(part);
 	return 0;
 }
+
+static int compare_left(const void *a, const void *b)
+{
+	const struct left *x = a, *y = b;
+
+	return x->ino < y->ino ? -1 : x->ino > y->ino;
+}
+
+/* Among those from `from` to `to`. */
+static bool is_left(const struct harvest *h, size_t from, size_t to, uint32_t ino)
+{
+	const struct left key = { .ino = ino };
+
+	return to > from && bsearch(&key, h->left + from, to - from, sizeof(key), compare_left);
+}
+
+int harvest_leave(struct harvest *h, enum leave_reason (*why)(const void *ctx, size_t file),
+		  const void *ctx, struct error *err)
+{
+	size_t before = h->n_left;
+
+	for (size_t i = 0; i < h->n_file; i++) {
+		struct left l = { .ino = h->file[i].ino, .file = i };
+
+		if (is_left(h, 0, before, l.ino))
+			continue;
+		l.why = (uint8_t)why(ctx, i);
+		if (l.why == LEAVE_NONE)
+			continue;
+		if (array_reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), err))
+			return -1;
+		h->left[h->n_left++] = l;
+	}
+	for (size_t i = 0; i < h->claims.n; i++) {
+		struct claim *c = &h->claims.c[i];
+
+		if (c->owner == OWNER_MOVABLE && is_left(h, before, h->n_left, c->who))
+			c->owner = OWNER_FIXED;
+	}
+	if (h->n_left > before)
+		qsort(h->left, h->n_left, sizeof(*h->left), compare_left);
+	return 0;
+}

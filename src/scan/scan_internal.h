@@ -127,6 +127,13 @@ int harvest_append(struct harvest *h, struct harvest *part, struct error *err);
 /* Adds a free range behind all others. */
 int harvest_free(struct harvest *h, uint64_t start, uint64_t len, struct error *err);
 
+/*
+ * Files that could be moved and for which why() gives a reason become left ones, and their blocks
+ * fixed. `file`: index in h->file.
+ */
+int harvest_leave(struct harvest *h, enum leave_reason (*why)(const void *ctx, size_t file),
+		  const void *ctx, struct error *err);
+
 /* What an inode in use is. */
 enum shape { SHAPE_NOTHING, SHAPE_EXTENTS, SHAPE_BLOCKS, SHAPE_RESIZE };
 struct verdict {
@@ -177,6 +184,31 @@ int mapped_check_resize(const struct source *src, const struct claims *claims, s
 int boot_pin(const struct source *src, struct harvest *h, struct error *err);
 /* ERROR_USAGE where quotas are kept in files that can be seen. */
 int boot_refuse_quota(const struct source *src, struct error *err);
+/*
+ * Looks one path up, from the root; symlinks are not followed. *ino 0 if it is not there. *dir is
+ * the directory it would be in.
+ */
+errcode_t boot_look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32_t *ino);
+
+/* What is not chosen, and what is pinned, becomes a left file. ERROR_USAGE: a path isn't there. */
+int scope_apply(const struct source *src, const struct scope_item *item, size_t n_item,
+		struct harvest *h, struct error *err);
+
+/* A name in the directory that is being read. */
+struct walk;
+struct named {
+	uint32_t ino;
+	const char *name; /* not terminated; "" is the root itself */
+	size_t len;
+	uint32_t bits; /* in: the directory's, 0 for the root; out: if it is a directory, its own */
+	const struct walk *walk;
+};
+/* *enough: ends the walk. */
+typedef int (*name_fn)(void *ctx, struct named *n, bool *enough, struct error *err);
+/* Every name, breadth first. */
+int walk_names(struct volume *v, name_fn fn, void *ctx, struct error *err);
+/* "/a/b/name", malloc'ed; NULL: no memory, or *too_long. Inside a name_fn. */
+char *named_path(const struct named *n, bool *too_long);
 
 /* I9. Sorts the claims. */
 int crosscheck(const struct source *src, struct harvest *h, struct error *err);

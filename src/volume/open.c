@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 struct volume {
@@ -167,6 +168,20 @@ const char *volume_arg(const struct volume *v)
 const char *volume_what(const struct volume *v)
 {
 	return v->what;
+}
+
+uint64_t volume_start(const struct volume *v)
+{
+	const struct target *tg = &v->target;
+	unsigned long long sectors = 0; /* of 512 bytes, whatever the device's are */
+	char line[32];
+
+	if (tg->is_device &&
+	    text_first_line(line, sizeof(line), "%s/dev/block/%u:%u/start", tg->sys_root,
+			    major(tg->st.st_rdev), minor(tg->st.st_rdev)) &&
+	    (sscanf(line, "%llu", &sectors) != 1 || sectors > UINT64_MAX >> 10))
+		sectors = 0;
+	return tg->base + (uint64_t)sectors * 512;
 }
 
 struct device *volume_device(struct volume *v)

@@ -83,6 +83,92 @@ static void test_options_parse__everything(void **state)
 	assert_string_equal(o.engine.volume.path, "-img");
 }
 
+static void test_options_parse__least_writes(void **state)
+{
+	struct options o;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "img"), 0);
+	assert_true(!o.engine.min_extent && !o.engine.min_runs && !o.engine.budget);
+	assert_int_equal(o.time_limit, 0);
+	assert_int_equal(
+		parse(&o, &err, "--min-extent 1M --min-runs 3 --budget 2G --time-limit 5m img"), 0);
+	assert_int_equal(o.engine.min_extent, 1 << 20);
+	assert_int_equal(o.engine.min_runs, 3);
+	assert_int_equal(o.engine.budget, 2ull << 30);
+	assert_int_equal(o.time_limit, 300);
+	assert_int_equal(o.engine.plan.mode, PLAN_FILES);
+	assert_int_equal(parse(&o, &err, "--mode shrink img"), 0);
+	assert_int_equal(o.engine.plan.mode, PLAN_SHRINK);
+	assert_int_equal(parse(&o, &err, "--mode free --slab 2M img"), 0);
+	assert_int_equal(o.engine.plan.mode, PLAN_FREE);
+	assert_int_equal(o.engine.slab, 2 << 20);
+}
+
+static void test_options_duration__units(void **state)
+{
+	static const struct {
+		const char *text;
+		int rc;
+		unsigned seconds;
+	} cases[] = {
+		{ "1", 0, 1 },
+		{ "90s", 0, 90 },
+		{ "2h", 0, 7200 },
+		{ "1m", 0, 60 },
+		{ "", -1, 0 },
+		{ "m", -1, 0 },
+		{ "1 m", -1, 0 },
+		{ "1ms", -1, 0 },
+		{ "-1", -1, 0 },
+		{ "1.5h", -1, 0 },
+		{ "2147483647", 0, 2147483647 },
+		{ "2147483648", -1, 0 },
+		{ "596524h", -1, 0 },
+		{ "99999999999999999999s", -1, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		unsigned s = 0;
+
+		if (options_duration(cases[i].text, &s) != cases[i].rc || s != cases[i].seconds)
+			fail_msg("'%s': %u", cases[i].text, s);
+	}
+}
+
+static void test_options_parse__scope(void **state)
+{
+	struct options o;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "img"), 0);
+	assert_int_equal(o.engine.n_scope, 0);
+	assert_int_equal(
+		parse(&o, &err, "--path /a --include *.c --path b/ --exclude=x --pin /boot img"),
+		0);
+	assert_int_equal(o.engine.n_scope, 5);
+	assert_ptr_equal(o.engine.scope, o.scope);
+	assert_int_equal(o.scope[0].kind, SCOPE_PATH);
+	assert_string_equal(o.scope[0].text, "/a");
+	assert_int_equal(o.scope[1].kind, SCOPE_INCLUDE);
+	assert_string_equal(o.scope[1].text, "*.c");
+	assert_int_equal(o.scope[2].kind, SCOPE_PATH);
+	assert_int_equal(o.scope[3].kind, SCOPE_EXCLUDE);
+	assert_int_equal(o.scope[4].kind, SCOPE_PIN);
+	refused("--slab 1M img", "--slab needs --mode free");
+	refused("--mode free --slab 0 img", "--slab");
+	refused("--min-runs 0 img", "--min-runs");
+	refused("--budget 0 img", "--budget");
+	refused("--time-limit 0 img", "'0'");
+	refused("--time-limit 5d img", "'5d'");
+	refused("--pin /boot/ img", "--pin: '/boot/' matches nothing");
+	refused("--include= img", "--include: empty");
+	refused("--path", "--path needs an argument");
+}
+
 static void test_options_parse__refusals(void **state)
 {
 	(void)state;
@@ -245,6 +331,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options_parse__defaults),
 		cmocka_unit_test(test_options_parse__everything),
+		cmocka_unit_test(test_options_parse__least_writes),
+		cmocka_unit_test(test_options_duration__units),
+		cmocka_unit_test(test_options_parse__scope),
 		cmocka_unit_test(test_options_parse__refusals),
 		cmocka_unit_test(test_options_parse__source_date_epoch),
 		cmocka_unit_test(test_options_size__units),

@@ -254,6 +254,55 @@ static void test_report_json__parses_back(void **state)
 	free(text);
 }
 
+static void test_report__gain_and_limits(void **state)
+{
+	static const char *const want[] = {
+		"gain: 37.0 excess runs less for each MiB copied\n",
+		"worse: 2 files have more runs than before\n",
+		"left out for the budget: 7 batches of the plan, 8.0 MiB to write\n",
+		"stopped by the budget; the file system is consistent",
+		"5 outside of the chosen scope, 6 pinned\n",
+	};
+	struct report r;
+	char *text;
+	json_t *j, *plan;
+
+	(void)state;
+	fill(&r);
+	r.outcome = OUTCOME_STOPPED;
+	r.stopped_by = "the budget";
+	r.bytes_moved = 100 << 20;
+	r.worse = 2;
+	r.plan_batches = 3;
+	r.left_out_batches = 7;
+	r.left_out_bytes = 8 << 20;
+	r.left[LEAVE_SCOPE] = 5;
+	r.left[LEAVE_PINNED] = 6;
+	text = captured(&r, 0, false);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+		if (!strstr(text, want[i]))
+			fail_msg("no '%s' in:\n%s", want[i], text);
+	free(text);
+	text = captured(&r, 0, true);
+	j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	assert_non_null(j);
+	plan = json_object_get(j, "plan");
+	assert_int_equal(json_integer_value(json_object_get(j, "worse")), 2);
+	assert_int_equal(json_integer_value(json_object_get(plan, "left_out_batches")), 7);
+	assert_int_equal(json_integer_value(json_object_get(plan, "left_out_bytes")), 8 << 20);
+	assert_string_equal(json_string_value(json_object_get(j, "stopped_by")), "the budget");
+	assert_float_equal(json_real_value(json_object_get(json_object_get(j, "work"),
+							   "excess_runs_removed_per_mib")),
+			   36.99, 0.001);
+	json_decref(j);
+	free(text);
+	r.plan_batches = r.plan_moves = 0;
+	text = captured(&r, 0, false);
+	assert_non_null(strstr(text, "nothing that fits the budget\n"));
+	assert_non_null(strstr(text, "the budget is too small for any part of the plan\n"));
+	free(text);
+}
+
 static void test_report_json__full_disk(void **state)
 {
 	struct report r;
@@ -331,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_report_text__has_the_figures),
 		cmocka_unit_test(test_report_text__empty_report),
 		cmocka_unit_test(test_report_json__parses_back),
+		cmocka_unit_test(test_report__gain_and_limits),
 		cmocka_unit_test(test_report_json__full_disk),
 		cmocka_unit_test(test_progress_set__lines),
 		cmocka_unit_test(test_progress_set__bar_on_a_terminal),

@@ -542,7 +542,8 @@ static void test_scan_volume__every_read_may_fail(void **state)
 	struct volume_options o = {
 		.path = path, .read_only = true, .wrap = faultdev_wrap, .wrap_ctx = fd
 	};
-	struct scan_options so = { .threads = 2, .queue_depth = 3 };
+	const struct scope_item item = { SCOPE_EXCLUDE, "/dir/deep" };
+	struct scan_options so = { .threads = 2, .queue_depth = 3, .scope = &item, .n_scope = 1 };
 	struct error err = ERROR_INIT;
 	struct snapshot *s = NULL;
 	struct volume *v;
@@ -688,6 +689,102 @@ static void test_scan_names__finds_paths(void **state)
 		free(paths[i]);
 	}
 	assert_null(paths[5]);
+	volume_close(v);
+}
+
+/* What scope says of a file: LEAVE_NONE if it can be moved. */
+static enum leave_reason verdict(const struct snapshot *s, const char *name)
+{
+	uint32_t ino = lookup(name);
+
+	for (size_t i = 0; i < s->n_left; i++)
+		if (s->left_ino[i] == ino)
+			return (enum leave_reason)s->left_why[i];
+	assert_non_null(snapshot_find(s, ino));
+	return LEAVE_NONE;
+}
+
+static void test_scan_volume__scope(void **state)
+{
+#define LONG "/dir/deeper/a rather long name of file number 199"
+	static const struct {
+		struct scope_item item[3];
+		size_t n;
+		enum leave_reason dir, deep, slow; /* /dir, /dir/deep, LONG */
+	} cases[] = {
+#define N LEAVE_NONE
+#define S LEAVE_SCOPE
+#define P LEAVE_PINNED
+		{ { { SCOPE_PATH, "/" } }, 1, N, N, N },
+		{ { { SCOPE_PATH, "/dir" } }, 1, N, N, N },
+		{ { { SCOPE_PATH, "//dir//deep" } }, 1, S, N, S },
+		{ { { SCOPE_PATH, "dir/./deeper/" } }, 1, S, S, N },
+		{ { { SCOPE_PATH, "dir/deep" }, { SCOPE_PATH, LONG } }, 2, S, N, N },
+		{ { { SCOPE_INCLUDE, "deep" } }, 1, S, N, S },
+		{ { { SCOPE_INCLUDE, "deep*" } }, 1, S, N, N },
+		{ { { SCOPE_INCLUDE, "/*/deep" } }, 1, S, N, S },
+		{ { { SCOPE_INCLUDE, "*/@(deep|none)" } }, 1, S, N, S },
+		{ { { SCOPE_INCLUDE, "/deep" } }, 1, S, S, S },
+		{ { { SCOPE_INCLUDE, "dir*199" } }, 1, S, S, S },
+		{ { { SCOPE_INCLUDE, "*199" }, { SCOPE_PATH, "/dir/deeper" } }, 2, S, S, N },
+		{ { { SCOPE_INCLUDE, "deep" }, { SCOPE_PATH, "/dir/deeper" } }, 2, S, S, S },
+		{ { { SCOPE_EXCLUDE, "deeper" } }, 1, N, N, S },
+		{ { { SCOPE_EXCLUDE, "/dir" } }, 1, S, S, S },
+		{ { { SCOPE_EXCLUDE, "deep" }, { SCOPE_PATH, "/dir" } }, 2, N, S, N },
+		{ { { SCOPE_PIN, "deep" } }, 1, N, P, N },
+		{ { { SCOPE_PIN, "dir/deep" }, { SCOPE_PATH, "dir/deeper" } }, 2, S, P, N },
+#undef N
+#undef S
+#undef P
+	};
+	struct volume *v;
+	struct snapshot *s;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	make_image(&shapes[0]);
+	v = open_volume();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct scan_options o = { .threads = 2,
+					  .queue_depth = 4,
+					  .scope = cases[i].item,
+					  .n_scope = cases[i].n };
+
+		if (scan_volume(v, &o, &s, &err))
+			fail_msg("case %zu: %s", i, err.text);
+		if (verdict(s, "/dir") != cases[i].dir ||
+		    verdict(s, "/dir/deep") != cases[i].deep || verdict(s, LONG) != cases[i].slow)
+			fail_msg("case %zu: %d %d %d", i, verdict(s, "/dir"),
+				 verdict(s, "/dir/deep"), verdict(s, LONG));
+		assert_int_equal(s->count[LEAVE_NONE], s->n_file);
+		check_partition(s);
+		snapshot_free(s);
+	}
+	volume_close(v);
+#undef LONG
+}
+
+static void test_scan_volume__scope_without_its_path(void **state)
+{
+	static const char *const none[] = { "/nothing", "dir/nothing/x", "/dir/deep/x" };
+	struct volume *v;
+
+	(void)state;
+	make_image(&shapes[0]);
+	v = open_volume();
+	for (size_t i = 0; i < 3; i++) {
+		const struct scope_item item = { SCOPE_PATH, none[i] };
+		struct scan_options o = {
+			.threads = 1, .queue_depth = 4, .scope = &item, .n_scope = 1
+		};
+		struct error err = ERROR_INIT;
+		struct snapshot *s = NULL;
+
+		assert_int_equal(scan_volume(v, &o, &s, &err), -1);
+		assert_int_equal(err.kind, ERROR_USAGE);
+		assert_non_null(strstr(err.text, none[i]));
+		assert_null(s);
+	}
 	volume_close(v);
 }
 
@@ -1044,6 +1141,8 @@ int main(void)
 		TEST(test_scan_files__refuses_what_is_no_movable_file),
 		TEST(test_scan_free__reads_descriptors_anew),
 		TEST(test_scan_names__finds_paths),
+		TEST(test_scan_volume__scope),
+		TEST(test_scan_volume__scope_without_its_path),
 		TEST(test_scan_volume__a_used_block_marked_free),
 		TEST(test_scan_volume__a_free_block_marked_used),
 		TEST(test_scan_volume__metadata_marked_free),
