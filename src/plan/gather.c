@@ -7,7 +7,8 @@
  * something fills a gap, two. In the end there is at most one gap between two fixed blocks.
  *
  * For slabs: those with the least data in them, and nothing fixed, are emptied into those with
- * something fixed or the most data, so nothing moves twice.
+ * something fixed or the most data, so nothing moves twice. Where merging gaps gives more free
+ * slabs, that is done instead.
  */
 #include "layout.h"
 #include <stdlib.h>
@@ -141,11 +142,12 @@ static uint64_t slab_start(const struct planner_options *o, uint64_t slab)
 	return o->slab_offset + slab * o->slab_blocks;
 }
 
-uint64_t gather_free_slabs(const struct state *st, const struct planner_options *o)
+static uint64_t count_slabs(const struct rangeset *rs, const struct geometry *g,
+			    const struct planner_options *o)
 {
-	uint64_t count = 0, n = n_slabs(&st->snap->geo, o);
+	uint64_t count = 0, n = n_slabs(g, o);
 	struct range r;
-	for (uint64_t at = 0; rangeset_next(st->free, at, &r); at = r.start + r.len) {
+	for (uint64_t at = 0; rangeset_next(rs, at, &r); at = r.start + r.len) {
 		uint64_t first = r.start > o->slab_offset ? r.start - o->slab_offset : 0;
 		uint64_t end = r.start + r.len > o->slab_offset
 				       ? (r.start + r.len - o->slab_offset) / o->slab_blocks
@@ -155,6 +157,11 @@ uint64_t gather_free_slabs(const struct state *st, const struct planner_options 
 		count += end > first ? end - first : 0;
 	}
 	return count;
+}
+
+uint64_t gather_free_slabs(const struct state *st, const struct planner_options *o)
+{
+	return count_slabs(st->free, &st->snap->geo, o);
 }
 
 /* Blocks that have to be moved to free it; UINT64_MAX: it can't be, or needs not. */
@@ -292,6 +299,50 @@ out:
 	return rc;
 }
 
+/* The slabs that would be free, and the blocks that have to be moved for it. */
+static int rate(const struct layout *l, const struct planner_options *o, uint64_t *slabs,
+		uint64_t *moved, struct error *err)
+{
+	struct rangeset *rs;
+	int rc = 0;
+	*moved = 0;
+	if (rangeset_clone(l->st->free, &rs, err))
+		return -1;
+	for (int put = 0; put < 2; put++) {
+		for (size_t i = 0; i < l->n_file && !rc; i++) {
+			if (l->at[i] == l->home[i])
+				continue;
+			rc = put ? rangeset_remove(rs, l->at[i], l->blocks[i], err)
+				 : rangeset_add(rs, l->home[i], l->blocks[i], err);
+			*moved += put ? l->blocks[i] : 0;
+		}
+	}
+	*slabs = count_slabs(rs, &l->st->snap->geo, o);
+	rangeset_free(rs);
+	return rc;
+}
+
+/* The layout with the more free slabs, of equals the cheaper one. */
+static int find_slabs(struct layout *l, const struct planner_options *o, struct error *err)
+{
+	struct layout other = { 0 };
+	uint64_t slabs[2], moved[2];
+	int rc = -1;
+	if (empty_slabs(l, o, err) || rate(l, o, &slabs[0], &moved[0], err) ||
+	    layout_init_runs(&other, l->st, err) || layout_index(&other, err) ||
+	    merge_gaps(&other, err) || rate(&other, o, &slabs[1], &moved[1], err))
+		goto out;
+	if (slabs[1] > slabs[0] || (slabs[1] == slabs[0] && moved[1] < moved[0])) {
+		struct layout swap = *l;
+		*l = other;
+		other = swap;
+	}
+	rc = 0;
+out:
+	layout_release(&other);
+	return rc;
+}
+
 int gather_find(const struct state *st, const struct planner_options *o, struct packing *out,
 		bool *found, struct error *err)
 {
@@ -299,7 +350,7 @@ int gather_find(const struct state *st, const struct planner_options *o, struct 
 	size_t cap = 0;
 	int rc = -1;
 	if (layout_init_runs(&l, st, err) || layout_index(&l, err) ||
-	    (o->slab_blocks ? empty_slabs(&l, o, err) : merge_gaps(&l, err)) ||
+	    (o->slab_blocks ? find_slabs(&l, o, err) : merge_gaps(&l, err)) ||
 	    layout_wants(&l, &out->want, &out->n, &cap, err))
 		goto out;
 	*found = out->n > 0;
