@@ -184,9 +184,9 @@ static void print_stay(FILE *to, const struct report *r)
 	char n[32];
 
 	/* -c changes nothing, so every fragmented file "stays": they are just the worst ones. */
-	if (r->n_stay_all && r->outcome == OUTCOME_REPORTED)
+	if (r->n_stay && r->outcome == OUTCOME_REPORTED)
 		fprintf(to, "most fragmented files:\n");
-	else if (r->n_stay_all && r->outcome != OUTCOME_PLANNED)
+	else if (r->n_stay_all && r->outcome != OUTCOME_PLANNED && r->outcome != OUTCOME_REPORTED)
 		fprintf(to, "still fragmented: %s files%s\n", grouped(r->n_stay_all, n),
 			r->n_stay == 0		    ? ""
 			: r->n_stay < r->n_stay_all ? "; those with most runs:"
