@@ -31,8 +31,8 @@ static int add_chunk(struct addrmap *m, size_t i, uint32_t from, struct error *e
 {
 	struct addrmap_chunk *old = m->n ? m->chunk[i] : NULL, *c = malloc(sizeof(*c));
 	size_t at = m->n ? i + 1 : 0;
-	if (!c || plan_reserve(&m->chunk, &m->cap, m->n + 1, sizeof(*m->chunk), err) ||
-	    plan_reserve(&m->first, &m->cap_first, m->n + 1, sizeof(*m->first), err)) {
+	if (!c || array_reserve(&m->chunk, &m->cap, m->n + 1, sizeof(*m->chunk), err) ||
+	    array_reserve(&m->first, &m->cap_first, m->n + 1, sizeof(*m->first), err)) {
 		free(c);
 		return error_nomem(err, "planning");
 	}

@@ -199,8 +199,8 @@ static int close_gaps(struct layout *l, uint64_t start, uint64_t end, struct ran
 			return -1;
 		if (!closed)
 			continue;
-		if (plan_reserve(&closed->at, &closed->cap, closed->n + 1, sizeof(*closed->at),
-				 err))
+		if (array_reserve(&closed->at, &closed->cap, closed->n + 1, sizeof(*closed->at),
+				  err))
 			return -1;
 		closed->at[closed->n++] = (struct range){ a, z - a };
 	}

@@ -13,7 +13,7 @@ static int note(struct journal_count *jc, enum kind kind, uint64_t id, struct er
 		return 0;
 	if (map64_get(&jc->set, key, &seen))
 		return 0;
-	if (plan_reserve(&jc->key, &jc->cap_key, jc->n_key + 1, sizeof(*jc->key), err))
+	if (array_reserve(&jc->key, &jc->cap_key, jc->n_key + 1, sizeof(*jc->key), err))
 		return -1;
 	jc->key[jc->n_key++] = key;
 	return 0;

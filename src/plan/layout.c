@@ -45,10 +45,10 @@ static int add_runs(struct layout *l, size_t file, const struct runs *r, size_t 
 	size_t want = l->n_file + r->n + 1;
 	if (want > *cap) {
 		size_t c[4] = { *cap, *cap, *cap, *cap };
-		if (plan_reserve(&l->at, &c[0], want, sizeof(*l->at), err) ||
-		    plan_reserve(&l->home, &c[1], want, sizeof(*l->home), err) ||
-		    plan_reserve(&l->blocks, &c[2], want, sizeof(*l->blocks), err) ||
-		    plan_reserve(&l->own, &c[3], want, sizeof(*l->own), err))
+		if (array_reserve(&l->at, &c[0], want, sizeof(*l->at), err) ||
+		    array_reserve(&l->home, &c[1], want, sizeof(*l->home), err) ||
+		    array_reserve(&l->blocks, &c[2], want, sizeof(*l->blocks), err) ||
+		    array_reserve(&l->own, &c[3], want, sizeof(*l->own), err))
 			return -1;
 		*cap = c[0];
 	}
@@ -92,7 +92,7 @@ void layout_release(struct layout *l)
 
 static int note(struct layout *l, size_t file, struct error *err)
 {
-	if (plan_reserve(&l->undo, &l->cap_undo, l->n_undo + 1, sizeof(*l->undo), err))
+	if (array_reserve(&l->undo, &l->cap_undo, l->n_undo + 1, sizeof(*l->undo), err))
 		return -1;
 	l->undo[l->n_undo++] = (struct layout_undo){ file, l->at[file] };
 	return 0;
@@ -174,7 +174,7 @@ int layout_wants(const struct layout *l, struct want **want, size_t *n, size_t *
 		struct run_owner o = l->own ? l->own[i] : (struct run_owner){ i, 0 };
 		if (l->at[i] == NOWHERE || l->at[i] == l->home[i])
 			continue;
-		if (plan_reserve(want, cap, *n + 1, sizeof(**want), err))
+		if (array_reserve(want, cap, *n + 1, sizeof(**want), err))
 			return -1;
 		(*want)[(*n)++] = (struct want){ o.file, o.offset, l->blocks[i], l->at[i] };
 	}
@@ -278,7 +278,7 @@ int layout_lift_all(struct layout *l, uint64_t start, uint64_t end, size_t *n, s
 	if (!more)
 		more = addrmap_above(&l->object, at, &key, &file);
 	while (more && key < end) {
-		if (plan_reserve(&l->file, &l->cap_file, *n + 1, sizeof(*l->file), err))
+		if (array_reserve(&l->file, &l->cap_file, *n + 1, sizeof(*l->file), err))
 			return -1;
 		l->file[(*n)++] = (struct weighted){ l->blocks[file], file };
 		at = key;

@@ -5,23 +5,6 @@
 
 #define EMPTY UINT64_MAX
 
-int plan_reserve(void *array, size_t *cap, size_t want, size_t size, struct error *err)
-{
-	void *old, *more;
-	size_t room = *cap < 16 ? 16 : *cap + *cap / 2;
-	if (want <= *cap)
-		return 0;
-	if (room < want)
-		room = want;
-	memcpy(&old, array, sizeof(old));
-	more = reallocarray(old, room, size);
-	if (!more)
-		return error_nomem(err, "planning");
-	memcpy(array, &more, sizeof(more));
-	*cap = room;
-	return 0;
-}
-
 /* Finaliser of splitmix64: neighbours in address get far apart. */
 static size_t slot_of(const struct map64 *m, uint64_t key)
 {

@@ -53,7 +53,7 @@ static uint64_t least_records(const struct filemap *m)
 
 static int add_range(struct ranges *r, uint64_t start, uint64_t len, struct error *err)
 {
-	if (plan_reserve(&r->at, &r->cap, r->n + 1, sizeof(*r->at), err))
+	if (array_reserve(&r->at, &r->cap, r->n + 1, sizeof(*r->at), err))
 		return -1;
 	r->at[r->n++] = (struct range){ start, len };
 	return 0;
@@ -146,7 +146,7 @@ static int find_kept(struct pack *pk, uint64_t blocks, enum keep keep, uint64_t 
 
 static int add_want(struct pack *pk, struct want w, struct error *err)
 {
-	if (plan_reserve(&pk->want, &pk->cap_want, pk->n_want + 1, sizeof(w), err))
+	if (array_reserve(&pk->want, &pk->cap_want, pk->n_want + 1, sizeof(w), err))
 		return -1;
 	pk->want[pk->n_want++] = w;
 	return 0;

@@ -16,8 +16,8 @@ static uint64_t end_of(const struct stretch *s)
 
 static int load(struct partial *pt, const struct runs *r, struct error *err)
 {
-	if (plan_reserve(&pt->at, &pt->cap, r->n, sizeof(*pt->at), err) ||
-	    plan_reserve(&pt->order, &pt->cap_order, r->n, sizeof(*pt->order), err))
+	if (array_reserve(&pt->at, &pt->cap, r->n, sizeof(*pt->at), err) ||
+	    array_reserve(&pt->order, &pt->cap_order, r->n, sizeof(*pt->order), err))
 		return -1;
 	pt->n = r->n;
 	for (size_t i = 0; i < r->n; i++) {

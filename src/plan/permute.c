@@ -20,7 +20,7 @@
 
 int permute_push(struct list *l, uint32_t value, struct error *err)
 {
-	if (plan_reserve(&l->at, &l->cap, l->n + 1, sizeof(*l->at), err))
+	if (array_reserve(&l->at, &l->cap, l->n + 1, sizeof(*l->at), err))
 		return -1;
 	l->at[l->n++] = value;
 	return 0;
@@ -66,7 +66,7 @@ static int add_part(struct permute *pm, struct part p, uint32_t *index, struct e
 	struct list *l = &pm->size[permute_class(p.len)];
 	if (pm->n_part >= NONE - 1)
 		return error_set(err, ERROR_OPERATION, "plan: too many pieces");
-	if (plan_reserve(&pm->part, &pm->cap_part, pm->n_part + 1, sizeof(p), err) ||
+	if (array_reserve(&pm->part, &pm->cap_part, pm->n_part + 1, sizeof(p), err) ||
 	    addrmap_put(&pm->target, p.to, (uint32_t)pm->n_part, err) ||
 	    addrmap_put(&pm->source, p.from, (uint32_t)pm->n_part, err))
 		return -1;
@@ -163,7 +163,7 @@ static int add_file(struct permute *pm, const struct want *w, size_t n, struct e
 	const struct run *r;
 	uint32_t index;
 	if (runs_of(state_map(pm->sc->st, w->file), &pm->runs, err) ||
-	    plan_reserve(&pm->job, &pm->cap_job, pm->n_job + 1, sizeof(*pm->job), err))
+	    array_reserve(&pm->job, &pm->cap_job, pm->n_job + 1, sizeof(*pm->job), err))
 		return -1;
 	pm->job[pm->n_job++] = (struct job_file){ .file = w->file, .first = NONE, .bounce = NONE };
 	r = pm->runs.at;
@@ -227,8 +227,8 @@ static int list_steps(struct permute *pm, struct job_file *j, struct error *err)
 	for (int k = 0; k < 2; k++) {
 		for (uint32_t i = k ? j->bounce : j->first; i != NONE; i = pm->part[i].next) {
 			struct part *p = &pm->part[i];
-			if (plan_reserve(&pm->step, &pm->cap_step, pm->n_step + 1,
-					 sizeof(*pm->step), err))
+			if (array_reserve(&pm->step, &pm->cap_step, pm->n_step + 1,
+					  sizeof(*pm->step), err))
 				return -1;
 			pm->step[pm->n_step++] = (struct step){ p->offset, i };
 			if (p->ready)
@@ -308,7 +308,7 @@ static int move_file(struct permute *pm, uint32_t index, bool *full, struct erro
 	for (size_t k = 0; k < pm->n_step; k++) {
 		const struct part *p = &pm->part[pm->step[k].part];
 		struct targets *t = &pm->targets;
-		if (plan_reserve(&t->at, &t->cap, t->n + 1, sizeof(*t->at), err))
+		if (array_reserve(&t->at, &t->cap, t->n + 1, sizeof(*t->at), err))
 			return -1;
 		t->at[t->n++] = (struct target){ p->offset, p->len, p->bouncing ? p->dest : p->to };
 		finals += !p->bouncing;

@@ -66,7 +66,7 @@ static int find_place(struct placer *p, const struct rangeset *avail, struct pla
 	struct range longest = { 0 };
 	size_t n = 0;
 	*best = (struct place){ 0 };
-	if (plan_reserve(&p->fixed, &p->cap_fixed, r->n, sizeof(*p->fixed), err))
+	if (array_reserve(&p->fixed, &p->cap_fixed, r->n, sizeof(*p->fixed), err))
 		return -1;
 	for (size_t i = 0; i < r->n; i++) {
 		if (r->at[i].pblk > r->at[i].offset)

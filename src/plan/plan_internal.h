@@ -24,10 +24,8 @@
 #ifndef SCALEDEFRAG_PLAN_INTERNAL_H
 #define SCALEDEFRAG_PLAN_INTERNAL_H
 
+#include "scaledefrag/array.h"
 #include "scaledefrag/planner.h"
-
-/* Makes room for `want` items of `size` bytes. */
-int plan_reserve(void *array, size_t *cap, size_t want, size_t size, struct error *err);
 
 /* ---- map64.c: uint64_t keys (not ~0) -> uint32_t; insert and look up only ---- */
 struct map64 {

@@ -101,7 +101,7 @@ static int find_candidates(struct planner *p, struct error *err)
 			return -1;
 		if (!c.bad)
 			continue;
-		if (plan_reserve(&p->cand, &p->cap_cand, p->n_cand + 1, sizeof(c), err))
+		if (array_reserve(&p->cand, &p->cap_cand, p->n_cand + 1, sizeof(c), err))
 			return -1;
 		p->cand[p->n_cand++] = c;
 	}

@@ -85,7 +85,7 @@ static int by_ino(const void *a, const void *b)
 
 static int add_range(struct ranges *r, uint64_t start, uint64_t len, struct error *err)
 {
-	if (plan_reserve(&r->at, &r->cap, r->n + 1, sizeof(*r->at), err))
+	if (array_reserve(&r->at, &r->cap, r->n + 1, sizeof(*r->at), err))
 		return -1;
 	r->at[r->n++] = (struct range){ start, len };
 	return 0;
@@ -154,7 +154,7 @@ static int take_blocks(struct schedule *sc, uint64_t near, size_t want, size_t *
 		       struct error *err)
 {
 	struct range r;
-	if (plan_reserve(&sc->take, &sc->cap_take, want, sizeof(*sc->take), err))
+	if (array_reserve(&sc->take, &sc->cap_take, want, sizeof(*sc->take), err))
 		return -1;
 	while (*n < want && rangeset_best_fit(sc->st->free, 1, near, &r)) {
 		if (rangeset_remove(sc->st->free, r.start, 1, err))
@@ -207,7 +207,7 @@ static int accept(struct schedule *sc, struct job *j, size_t n, bool last, struc
 {
 	const struct move *m = j->move + j->done;
 	struct pending *f;
-	if (plan_reserve(&sc->file, &sc->cap_file, sc->n_file + 1, sizeof(*sc->file), err) ||
+	if (array_reserve(&sc->file, &sc->cap_file, sc->n_file + 1, sizeof(*sc->file), err) ||
 	    journal_count_add(&sc->journal, err))
 		return -1;
 	for (size_t i = 0; i < n; i++) {

@@ -12,7 +12,7 @@ int runs_of(const struct filemap *map, struct runs *out, struct error *err)
 		if (last && last->pblk + last->blocks == e->pblk) {
 			last->blocks += e->len;
 		} else {
-			if (plan_reserve(&out->at, &out->cap, out->n + 1, sizeof(*out->at), err))
+			if (array_reserve(&out->at, &out->cap, out->n + 1, sizeof(*out->at), err))
 				return -1;
 			out->at[out->n++] = (struct run){ e->pblk, e->len, out->blocks };
 		}
@@ -31,7 +31,7 @@ void targets_reset(struct targets *t)
 int targets_claim(struct targets *t, uint64_t offset, uint64_t len, uint64_t to,
 		  struct rangeset *avail, struct error *err)
 {
-	if (plan_reserve(&t->at, &t->cap, t->n + 1, sizeof(*t->at), err))
+	if (array_reserve(&t->at, &t->cap, t->n + 1, sizeof(*t->at), err))
 		return -1;
 	if (rangeset_remove(avail, to, len, err))
 		return -1;
@@ -87,7 +87,7 @@ int targets_moves(const struct targets *t, const struct filemap *map, struct mov
 			uint32_t len = e->len - skip;
 			if (len > g->len - done)
 				len = (uint32_t)(g->len - done);
-			if (plan_reserve(&out->at, &out->cap, out->n + 1, sizeof(*out->at), err))
+			if (array_reserve(&out->at, &out->cap, out->n + 1, sizeof(*out->at), err))
 				return -1;
 			out->at[out->n++] = (struct move){ .from = e->pblk + skip,
 							   .to = g->to + done,

@@ -175,8 +175,8 @@ static int lend(struct permute *pm, uint32_t i, struct error *err)
 	for (uint64_t at = p->to; p->open && rangeset_next(pm->open, at, &r) && r.start < end;) {
 		uint64_t a = r.start > at ? r.start : at;
 		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
-		if (plan_reserve(&pm->lent.at, &pm->lent.cap, pm->lent.n + 1, sizeof(*pm->lent.at),
-				 err) ||
+		if (array_reserve(&pm->lent.at, &pm->lent.cap, pm->lent.n + 1, sizeof(*pm->lent.at),
+				  err) ||
 		    rangeset_remove(pm->open, a, z - a, err) ||
 		    rangeset_add(pm->sc->st->free, a, z - a, err))
 			return -1;
