@@ -42,7 +42,7 @@ static int visit(ext2_filsys fs, blk64_t *block, e2_blkcnt_t lblk, blk64_t ref_b
 		last->len++;
 		return 0;
 	}
-	if (array_reserve(&w->run, &w->cap, w->n + 1, sizeof(*w->run), &(struct error)ERROR_INIT)) {
+	if (array_reserve(&w->run, &w->cap, w->n + 1, sizeof(*w->run), &ERROR_INIT)) {
 		w->nomem = true;
 		return BLOCK_ABORT;
 	}
