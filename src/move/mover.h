@@ -37,7 +37,7 @@ struct job {
 	struct piece *piece;
 	struct window *window;
 	size_t n_window;
-	struct move_dropped *dropped;	/* per file; under the critical section move_drop */
+	struct move_dropped *dropped;	/* per file; under the mover's lock */
 	atomic_size_t next, next_check; /* windows claimed: to copy, to check */
 	/* Under the mover's lock. */
 	size_t after;		  /* may be read once so many batches are copied */
