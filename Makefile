@@ -2,11 +2,13 @@
 # Knobs (make VAR=value):
 #   V=1                  show commands
 #   SAN=address,undefined | thread   sanitizer build in build-SAN/ (thread: clang and libomp)
-#   PREFIX, DESTDIR      for install
+#   PREFIX, DESTDIR      for install; LIBDIR for install-lib
+#   SOURCE_DATE_EPOCH    dist: time of its files (default: of the last commit)
 #   CC, CFLAGS, LDFLAGS  as usual
 #   JOBS                 parallel test jobs (default: processors)
 PREFIX  ?= /usr/local
 DESTDIR ?=
+LIBDIR  ?= $(PREFIX)/lib
 SAN     ?=
 V       ?= 0
 JOBS    ?= $(shell nproc)
@@ -33,6 +35,10 @@ lib = $(BUILD)/$(1).a
 SRC := $(wildcard src/*.c) $(foreach m,$(MODULES),$(wildcard src/$(m)/*.c))
 OBJ := $(SRC:%.c=$(BUILD)/%.o)
 BIN := $(BUILD)/scaledefrag-offline
+# The program is two files; all else is the library.
+PROGRAM := $(BUILD)/src/main.o $(BUILD)/src/options.o
+PRODUCT := $(filter-out $(PROGRAM),$(OBJ))
+VERSION := $(shell sed -n 's/^.define SCALEDEFRAG_VERSION "\(.*\)"/\1/p' include/scaledefrag.h)
 
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
 SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
@@ -68,9 +74,33 @@ help: ## this list
 	@echo 'knobs:'
 	@sed -n 's/^#   /  /p' Makefile
 
-$(BIN): $(OBJ)
+$(BIN): $(PROGRAM) $(BUILD)/library.o
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+# Runs without any library, in an initramfs. OpenMP's plugins for other processors (dlopen) are not
+# used, so the linker's warning about them says nothing.
+.PHONY: static
+static: $(BIN)-static ## build the static program, for rescue systems
+$(BIN)-static: $(PROGRAM) $(BUILD)/library.o
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -static -Wl,--gc-sections -o $@ $^ $(LIBS) 2>$@.log || { cat $@.log >&2; exit 1; }
+
+# libscaledefrag: one object, so that the names the modules share stay inside of it.
+.PHONY: lib
+lib: $(BUILD)/libscaledefrag.a $(BUILD)/scaledefrag.pc ## build the library
+$(BUILD)/library.o: $(PRODUCT)
+	$(Q)$(LD) -r -o $@ $^
+$(BUILD)/libscaledefrag.a: $(BUILD)/library.o
+	@rm -f $@
+	$(Q)objcopy -w --keep-global-symbol='scaledefrag_*' $< $(BUILD)/scaledefrag.o
+	$(Q)ar rcsD $@ $(BUILD)/scaledefrag.o
+# Installed under another prefix, it is another file.
+.PHONY: FORCE
+$(BUILD)/scaledefrag.pc: src/scaledefrag.pc.in FORCE
+	@mkdir -p $(@D)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
+		-e 's|@OPENMP@|$(if $(findstring clang,$(CC)),-lomp,-lgomp)|' $< >$@
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -109,6 +139,16 @@ demo: ## install what is missing, build, defragment a bundled image, show before
 install: all ## install the program and its man page (DESTDIR, PREFIX)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/sbin/scaledefrag-offline
 	install -D -m 644 man/scaledefrag-offline.8 $(DESTDIR)$(PREFIX)/share/man/man8/scaledefrag-offline.8
+
+.PHONY: install-lib
+install-lib: lib ## install the library: archive, header, pkg-config file
+	install -D -m 644 $(BUILD)/libscaledefrag.a $(DESTDIR)$(LIBDIR)/libscaledefrag.a
+	install -D -m 644 $(BUILD)/scaledefrag.pc $(DESTDIR)$(LIBDIR)/pkgconfig/scaledefrag.pc
+	install -D -m 644 include/scaledefrag.h $(DESTDIR)$(PREFIX)/include/scaledefrag.h
+
+.PHONY: dist
+dist: ## make a source archive in build/; the same bytes each time
+	$(Q)scripts/dist $(VERSION)
 
 C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find src include tests fixtures -name '*.[ch]')
 .PHONY: lint
