@@ -63,6 +63,7 @@ LINK_test_guard    := volume device base
 LINK_test_scan     := scan volume model device base
 LINK_test_commit   := commit journal volume model device base
 LINK_test_report   := report model base
+LINK_test_library  := library
 LINK_test_options  := report move model device base
 
 .PHONY: all
@@ -78,13 +79,21 @@ $(BIN): $(PROGRAM) $(BUILD)/library.o
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-# Runs without any library, in an initramfs. OpenMP's plugins for other processors (dlopen) are not
-# used, so the linker's warning about them says nothing.
+# Runs without any library, in an initramfs, so every kilobyte counts: objects of its own, without
+# what only a debugger needs. OpenMP's plugins for other processors (dlopen) are not used, so the
+# linker's warning about them says nothing.
+STATIC_CFLAGS := -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+STATIC_OBJ := $(SRC:%.c=$(BUILD)/static/%.o)
 .PHONY: static
 static: $(BIN)-static ## build the static program, for rescue systems
-$(BIN)-static: $(PROGRAM) $(BUILD)/library.o
+$(BIN)-static: $(STATIC_OBJ)
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
-	$(Q)$(CC) $(ALL_LDFLAGS) -static -Wl,--gc-sections -o $@ $^ $(LIBS) 2>$@.log || { cat $@.log >&2; exit 1; }
+	$(Q)$(CC) $(ALL_LDFLAGS) -static -s -Wl,--gc-sections -o $@ $^ $(LIBS) 2>$@.log || \
+		{ cat $@.log >&2; exit 1; }
+$(BUILD)/static/%.o: %.c
+	@mkdir -p $(@D)
+	$(if $(filter 1,$(V)),,@echo "  CC $< (static)")
+	$(Q)$(CC) $(ALL_CFLAGS) $(STATIC_CFLAGS) -MMD -MP -c -o $@ $<
 
 # libscaledefrag: one object, so that the names the modules share stay inside of it.
 .PHONY: lib
@@ -118,7 +127,8 @@ $(BUILD)/support.a: $(SUPPORT)
 	$(Q)ar rcs $@ $^
 
 .SECONDEXPANSION:
-linked = $(foreach m,$(or $(LINK_$(1)),$(MODULES)),$(call lib,$(m)))
+linked = $(if $(filter library,$(LINK_$(1))),$(BUILD)/libscaledefrag.a,$(foreach \
+	m,$(or $(LINK_$(1)),$(MODULES)),$(call lib,$(m))))
 $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/support.a $$(call linked,$$*)
 	@mkdir -p $(@D)
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
@@ -165,4 +175,4 @@ lint: ## clang-format, cppcheck, the man page's own check
 clean: ## remove build folders
 	rm -rf build build-*
 
--include $(OBJ:.o=.d) $(SUPPORT:.o=.d) $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.d,$(wildcard tests/unit/*.c))
+-include $(OBJ:.o=.d) $(STATIC_OBJ:.o=.d) $(SUPPORT:.o=.d) $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.d,$(wildcard tests/unit/*.c))
