@@ -160,6 +160,12 @@ install-lib: lib ## install the library: archive, header, pkg-config file
 dist: ## make a source archive in build/; the same bytes each time
 	$(Q)scripts/dist $(VERSION)
 
+.PHONY: deb check-chroot
+deb: ## make Debian packages in build/deb/, and let lintian look at them
+	+$(Q)scripts/build-deb
+check-chroot: ## as root: install them in a clean Debian chroot, run the demo and more (10 minutes)
+	+$(Q)scripts/check-chroot
+
 C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find src include tests fixtures -name '*.[ch]')
 .PHONY: lint
 lint: ## clang-format, cppcheck, the man page's own check
