@@ -44,3 +44,10 @@ echo no >b.img
 ./example b.img >out 2>err
 is "a refusal: exit code 16" equal $? 16
 is "and its reason" grep -q 'b.img' err
+
+# The program's own use of the log.
+image demo a.img
+"$BIN" -vv a.img >out 2>err
+is "-vv: exit code 0" equal $? 0
+is "-vv: the log is on standard error" grep -q '^scaledefrag-offline: opened: ext4' err
+is "-vv: and not in the report" sh -c '! grep -q opened: out'

@@ -21,7 +21,7 @@ recipe() {
 	block 1 "$words" >"$T/recipe.sh"
 	[ -s "$T/recipe.sh" ] || { not_ok "docs/recipes.md has no '$words'"; return 1; }
 	for t in "$@"; do
-		[ -e "$t" ] || command -v "$t" >/dev/null || { skip "recipe '$words': no $t"; return 1; }
+		[ -w "$t" ] || command -v "$t" >/dev/null || { skip "recipe '$words': no $t"; return 1; }
 	done
 }
 run_recipe() { (cd "$T" && timeout 300 sh recipe.sh); }
