@@ -57,6 +57,7 @@ LINK_test_guard    := volume device base
 LINK_test_scan     := scan volume model device base
 LINK_test_commit   := commit journal volume model device base
 LINK_test_report   := report model base
+LINK_test_picture  := report model base
 LINK_test_options  := report move model device base
 
 .PHONY: all
@@ -104,6 +105,11 @@ demo: ## install what is missing, build, defragment a bundled image, show before
 	$(Q)scripts/install-deps --build
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)scripts/demo $(BIN)
+
+# Not part of the tests: pictures are for looking at.
+.PHONY: screenshot
+screenshot: all ## build/screenshot: report and map of the demo image, drawn by headless Chromium
+	$(Q)scripts/screenshot $(BIN)
 
 .PHONY: install
 install: all ## install the program and its man page (DESTDIR, PREFIX)

@@ -84,5 +84,7 @@ void figures_before(struct run *run);
 void figures_left_out(struct run *run);
 int figures_plan(struct run *run, struct error *err);
 int figures_end(struct run *run); /* -1: no memory */
+void pictures_before(struct run *run);
+void pictures_after(struct run *run, const struct state *st); /* or, with -n, as planned */
 
 #endif

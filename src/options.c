@@ -27,6 +27,9 @@ enum {
 	OPT_JSON,
 	OPT_PROGRESS,
 	OPT_LIST,
+	OPT_MAP,
+	OPT_REPORT,
+	OPT_SVG,
 	OPT_SLAB,
 	OPT_MIN_EXTENT,
 	OPT_MIN_RUNS,
@@ -63,6 +66,9 @@ static const struct option_def table[] = {
 	{ OPT_PARTITION, "partition", "N", "use partition N of a whole-disk image" },
 	{ OPT_JSON, "json", "[=FILE]", "report as JSON, on standard output or to FILE" },
 	{ OPT_LIST, "list", "N", "list at most N files that stay fragmented (10)" },
+	{ OPT_MAP, "map", NULL, "draw where files and free space are" },
+	{ OPT_REPORT, "report", "FILE", "report as an HTML page with maps" },
+	{ OPT_SVG, "svg", "FILE", "the maps as an SVG image" },
 	{ OPT_PROGRESS, "progress", "WHEN", "progress bar: auto (default) or never" },
 	{ OPT_THREADS, "threads", "N", "threads (default: processors, at most 16)" },
 	{ OPT_QUEUE_DEPTH, "queue-depth", "N", "requests in flight (default 128)" },
@@ -331,6 +337,15 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		/* Standard output under a name: opened anew it would be overwritten by the text. */
 		o->json_path = arg && strcmp(arg, "-") && strcmp(arg, "/dev/stdout") ? arg : NULL;
 		return 0;
+	case OPT_MAP:
+		o->map = true;
+		return 0;
+	case OPT_REPORT:
+		o->page_path = arg;
+		return 0;
+	case OPT_SVG:
+		o->svg_path = arg;
+		return 0;
 	case OPT_PROGRESS:
 		return set_progress(arg, o, err);
 	case OPT_THREADS:
@@ -420,6 +435,10 @@ static int check(const struct options *o, struct error *err)
 	if ((o->dump_snapshot || o->dump_plan) && o->json && !o->json_path)
 		return error_set(err, ERROR_USAGE,
 				 "a dump and --json can't both go to standard output");
+	if (o->map && (o->quiet || (o->json && !o->json_path) || o->dump_snapshot || o->dump_plan))
+		return error_set(err, ERROR_USAGE,
+				 "--map goes with the text report: not with -q, a dump, or --json "
+				 "without a FILE");
 	if (e->slab && e->plan.mode != PLAN_FREE)
 		return error_set(err, ERROR_USAGE, "--slab needs --mode free");
 	if (e->batch_bytes < ENGINE_BATCH_MIN)
@@ -484,7 +503,8 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 		return -1;
 	o.engine.volume.path = argv[optind];
 	o.engine.volume.read_only = o.engine.dry_run || o.engine.report_only;
-	o.engine.names = o.engine.list && (!o.quiet || o.json);
+	o.engine.names = o.engine.list && (!o.quiet || o.json || o.page_path);
+	o.engine.pictures = o.map || o.page_path || o.svg_path;
 	*out = o;
 	out->engine.scope = out->scope;
 	return 0;

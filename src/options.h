@@ -29,6 +29,8 @@ struct options {
 	int lines_fd;	     /* -C; -1: none */
 	bool json;
 	const char *json_path; /* NULL: standard output */
+	bool map;
+	const char *page_path, *svg_path; /* NULL: none */
 	bool dump_snapshot, dump_plan;
 	bool has_epoch; /* SOURCE_DATE_EPOCH */
 	uint64_t epoch; /* seconds */

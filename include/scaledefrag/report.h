@@ -7,6 +7,7 @@
 #ifndef SCALEDEFRAG_REPORT_H
 #define SCALEDEFRAG_REPORT_H
 
+#include "scaledefrag/picture.h"
 #include "scaledefrag/snapshot.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,6 +79,12 @@ struct report {
 	struct report_file *dropped;
 	size_t n_dropped;
 	const char *error; /* text of the error that ended it, or NULL */
+	struct free_sizes free_before, free_after;
+	bool has_free_after; /* after the run, or with -n as planned */
+	/* Where asked for, else NULL; malloc'ed. `after`: re-read, or with -n as planned. */
+	struct picture *picture_before, *picture_after;
+	struct report_file *worst; /* before the run, most runs first; where asked for */
+	size_t n_worst;
 };
 
 void report_release(struct report *r); /* frees the arrays and paths */
@@ -85,6 +92,21 @@ void report_release(struct report *r); /* frees the arrays and paths */
 void report_intro(FILE *to, const struct report *r);		 /* one line before the start */
 void report_text(FILE *to, const struct report *r, int verbose); /* before/after */
 int report_json(FILE *to, const struct report *r); /* one document, "schema": 1; -1: write error */
+
+struct report_map_style {
+	unsigned columns;     /* width of the page */
+	bool unicode, colour; /* else ASCII, plain */
+};
+
+/* The pictures as characters, at most 8 lines each; nothing if there are none. */
+void report_map(FILE *to, const struct report *r, const struct report_map_style *style);
+/*
+ * One self-contained page, and one image of its maps: no script, nothing loaded from elsewhere;
+ * names are escaped. Both have REPORT_MARK in their first 128 bytes. -1: write error.
+ */
+#define REPORT_MARK "<!-- scaledefrag-offline -->"
+int report_html(FILE *to, const struct report *r);
+int report_svg(FILE *to, const struct report *r);
 /* "name with \x1b escaped"; malloc'ed, NULL: no memory. Valid UTF-8 printables stay; the rest
  * becomes \xHH. */
 char *report_escape(const char *name);
