@@ -69,6 +69,15 @@ static int predict(struct run *run, struct summary *out, struct error *err)
 	return rc;
 }
 
+/*
+ * A rough guess, and said to be one: 200 MB/s of copying, a random read each 25 us at depth, and
+ * four flushes of 5 ms a batch.
+ */
+double figures_estimate(uint64_t bytes, uint64_t moves, uint64_t batches)
+{
+	return (double)bytes / 200e6 + (double)moves * 25e-6 + (double)batches * 0.02;
+}
+
 int figures_plan(struct run *run, struct error *err)
 {
 	struct report *r = run->r;
@@ -80,12 +89,7 @@ int figures_plan(struct run *run, struct error *err)
 		for (uint64_t i = 0; i < run->p->batch[b].n_file; i++)
 			r->plan_moves += run->p->file[run->p->batch[b].first_file + i].n_move;
 	r->plan_bytes = run_batch_bytes(run, 0, run->n_do);
-	/*
-	 * A rough guess, and said to be one: 200 MB/s of copying, a random read each 25 us at
-	 * depth, and four flushes of 5 ms a batch.
-	 */
-	r->estimate_seconds = (double)r->plan_bytes / 200e6 + (double)r->plan_moves * 25e-6 +
-			      (double)r->plan_batches * 0.02;
+	r->estimate_seconds = figures_estimate(r->plan_bytes, r->plan_moves, r->plan_batches);
 	return 0;
 }
 

@@ -504,6 +504,8 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 	o.engine.volume.path = argv[optind];
 	o.engine.volume.read_only = o.engine.dry_run || o.engine.report_only;
 	o.engine.names = o.engine.list && (!o.quiet || o.json || o.page_path);
+	o.engine.advise = o.engine.report_only && !o.dump_snapshot && !o.dump_plan &&
+			  (!o.quiet || o.json || o.page_path);
 	o.engine.pictures = o.map || o.page_path || o.svg_path;
 	*out = o;
 	out->engine.scope = out->scope;

@@ -49,6 +49,17 @@ struct report_score {
 	const char *verdict;
 };
 
+struct report_mode { /* what a run in this mode would do, by its plan */
+	const char *name;
+	bool known; /* else the volume is too large to find out by the way */
+	uint64_t bytes, moves, batches;
+	double seconds; /* estimate */
+	struct summary predicted;
+	uint64_t files_end; /* the first block behind all movable files */
+};
+
+#define REPORT_MODES 4
+
 struct report {
 	const char *name; /* volume_name */
 	char what[160];	  /* volume_what */
@@ -85,6 +96,10 @@ struct report {
 	struct picture *picture_before, *picture_after;
 	struct report_file *worst; /* before the run, most runs first; where asked for */
 	size_t n_worst;
+	struct report_mode modes[REPORT_MODES]; /* -c */
+	size_t n_modes;
+	const struct report_mode *recommended; /* one of them, or NULL */
+	uint64_t files_end;		       /* as of a mode, now */
 };
 
 void report_release(struct report *r); /* frees the arrays and paths */

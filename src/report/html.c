@@ -58,6 +58,41 @@ static void figures(FILE *to, const struct report *r)
 	fputs("</table>\n", to);
 }
 
+static void mode_row(FILE *to, const struct report *r, const char *name, const char *bytes,
+		     const struct summary *s, uint64_t end)
+{
+	char n[5][NUMBER_LEN];
+
+	fprintf(to,
+		"<tr><td>%s</td><td class=\"n\">%s</td><td class=\"n\">%s</td><td class=\"n\">%s"
+		"</td><td class=\"n\">%s</td><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n",
+		name, bytes, number_grouped(s->frag_files, n[0]),
+		number_grouped(s->runs - s->ideal_runs, n[1]), number_grouped(s->free_runs, n[2]),
+		number_size(s->longest_free * r->block_size, n[3]),
+		number_size(end * r->block_size, n[4]));
+}
+
+static void modes(FILE *to, const struct report *r)
+{
+	char n[NUMBER_LEN];
+
+	if (!r->n_modes)
+		return;
+	fprintf(to,
+		"<h2>What a run would do</h2>\n<p>Recommended: %s.</p>\n<table><tr><th>mode</th>"
+		"<th class=\"n\">to copy</th><th class=\"n\">fragmented files</th><th class=\"n\">"
+		"excess runs</th><th class=\"n\">free runs</th><th class=\"n\">longest free "
+		"run</th>"
+		"<th class=\"n\">files end at</th></tr>\n",
+		r->recommended ? r->recommended->name : "none; little would be gained");
+	mode_row(to, r, "(now)", "", &r->before, r->files_end);
+	for (size_t i = 0; i < r->n_modes; i++)
+		if (r->modes[i].known)
+			mode_row(to, r, r->modes[i].name, number_size(r->modes[i].bytes, n),
+				 &r->modes[i].predicted, r->modes[i].files_end);
+	fputs("</table>\n", to);
+}
+
 static void work(FILE *to, const struct report *r)
 {
 	char n[4][NUMBER_LEN];
@@ -156,6 +191,7 @@ static void body(FILE *to, const struct report *r)
 	}
 	if (r->score_before.verdict) {
 		figures(to, r);
+		modes(to, r);
 		if (r->picture_before)
 			fputs("<h2>Map</h2>\n", to);
 		draw_maps(to, r, false);

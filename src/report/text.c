@@ -220,6 +220,77 @@ static void print_end(FILE *to, const struct report *r)
 	}
 }
 
+static void print_sizes(FILE *to, const struct report *r)
+{
+	const struct free_sizes *f = &r->free_before;
+	char n[4][NUMBER_LEN];
+
+	if (!r->before.free_blocks)
+		return;
+	fprintf(to, "%-27s %14s %14s\n", "free runs by size", "runs", "blocks");
+	for (unsigned k = 0; k < PICTURE_SIZES; k++)
+		if (f->runs[k])
+			fprintf(to, "  %8s to %-13s %14s %14s %5.1f %%\n",
+				number_round_size((uint64_t)r->block_size << k, n[0]),
+				number_round_size((uint64_t)r->block_size << (k + 1), n[1]),
+				number_grouped(f->runs[k], n[2]),
+				number_grouped(f->blocks[k], n[3]),
+				100.0 * (double)f->blocks[k] / (double)r->before.free_blocks);
+}
+
+static void mode_row(FILE *to, const struct report *r, const struct summary *s, uint64_t end)
+{
+	char n[5][NUMBER_LEN];
+
+	fprintf(to, " %10s %11s %9s %11s %11s\n", number_grouped(s->frag_files, n[0]),
+		number_grouped(s->runs - s->ideal_runs, n[1]), number_grouped(s->free_runs, n[2]),
+		number_size(s->longest_free * r->block_size, n[3]),
+		number_size(end * r->block_size, n[4]));
+}
+
+/* -c: what each mode would do. 80 columns. */
+static void print_modes(FILE *to, const struct report *r)
+{
+	char n[NUMBER_LEN];
+
+	if (!r->n_modes)
+		return;
+	fprintf(to, "%-8s %11s %10s %11s %9s %11s %11s\n", "mode", "to copy", "frag.files",
+		"excess runs", "free runs", "longest", "files' end");
+	fprintf(to, "%-8s %11s", "(now)", "");
+	mode_row(to, r, &r->before, r->files_end);
+	for (size_t i = 0; i < r->n_modes; i++) {
+		const struct report_mode *m = &r->modes[i];
+
+		fprintf(to, "%-8s ", m->name);
+		if (!m->known) {
+			fprintf(to, "%11s (this large, only by: -c --mode %s)\n", "?", m->name);
+			continue;
+		}
+		fprintf(to, "%11s", number_size(m->bytes, n));
+		mode_row(to, r, &m->predicted, m->files_end);
+	}
+}
+
+static void print_advice(FILE *to, const struct report *r)
+{
+	const struct report_mode *m = r->recommended;
+	char n[5][NUMBER_LEN];
+
+	if (!r->n_modes)
+		return;
+	if (!m) {
+		fprintf(to, "recommended: none; little would be gained\n");
+		return;
+	}
+	fprintf(to, "recommended: --mode %s; fragmented files %s -> %s, free runs %s -> %s, for %s",
+		m->name, number_grouped(r->before.frag_files, n[0]),
+		number_grouped(m->predicted.frag_files, n[1]),
+		number_grouped(r->before.free_runs, n[2]),
+		number_grouped(m->predicted.free_runs, n[3]), number_size(m->bytes, n[4]));
+	fprintf(to, " copied, %s\n", number_lasting(m->seconds, n[0]));
+}
+
 void report_text(FILE *to, const struct report *r, int verbose)
 {
 	char n[NUMBER_LEN];
@@ -237,6 +308,9 @@ void report_text(FILE *to, const struct report *r, int verbose)
 		fprintf(to, "worse: %s files have more runs than before\n",
 			number_grouped(r->worse, n));
 	print_stay(to, r);
+	if (r->outcome == OUTCOME_REPORTED)
+		print_sizes(to, r);
+	print_modes(to, r);
 	print_left_out(to, r);
 	print_left(to, r, verbose);
 	if (verbose && r->longest_gap)
@@ -246,4 +320,5 @@ void report_text(FILE *to, const struct report *r, int verbose)
 			(unsigned long long)r->longest_gap);
 	print_times(to, r, verbose);
 	print_end(to, r);
+	print_advice(to, r);
 }
