@@ -20,6 +20,10 @@
 /* Set by signals, read by the engine. */
 static volatile sig_atomic_t stop, time_over;
 
+/* Read by main, at the next progress. */
+static volatile sig_atomic_t show_asked;
+enum { SHOW = 1, HIDE };
+
 enum { OUT_JSON, OUT_PAGE, OUT_SVG, OUTPUTS };
 
 struct session {
@@ -45,6 +49,12 @@ static void on_alarm(int sig)
 	}
 }
 
+/* As e2fsck: SIGUSR1 starts, SIGUSR2 stops the display of progress. */
+static void on_show(int sig)
+{
+	show_asked = sig == SIGUSR1 ? SHOW : HIDE;
+}
+
 static void catch_signals(const struct options *o)
 {
 	static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
@@ -53,6 +63,9 @@ static void catch_signals(const struct options *o)
 	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
 		if (sigaction(caught[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup */
 			sigaction(caught[i], &sa, NULL);
+	sa.sa_handler = on_show;
+	sigaction(SIGUSR1, &sa, NULL);
+	sigaction(SIGUSR2, &sa, NULL);
 	sa.sa_handler = on_alarm;
 	sigaction(SIGALRM, &sa, NULL);
 	if (o->time_limit)
@@ -132,6 +145,10 @@ static void on_progress(void *ctx, enum report_phase phase, uint64_t done, uint6
 {
 	const struct session *ss = ctx;
 
+	if (show_asked) {
+		progress_show(ss->progress, show_asked == SHOW);
+		show_asked = 0;
+	}
 	progress_set(ss->progress, phase, done, total, bytes);
 }
 
@@ -233,12 +250,15 @@ static int run(const struct options *o)
 			code = (int)err.kind;
 			goto out;
 		}
-	if (progress_new(o->quiet || o->no_progress ? -1 : STDERR_FILENO, o->lines_fd,
+	if (progress_new(o->quiet || o->progress_json ? -1 : STDERR_FILENO, o->lines_fd,
 			 e.volume.path, &ss.progress)) {
 		complain("out of memory");
 		code = ERROR_OPERATION;
 		goto out;
 	}
+	if (o->progress_json)
+		progress_json(ss.progress, STDERR_FILENO);
+	progress_show(ss.progress, !o->no_progress);
 	e.clock = get_clock;
 	e.clock_ctx = (void *)o;
 	e.stop = &stop;

@@ -69,7 +69,7 @@ static const struct option_def table[] = {
 	{ OPT_MAP, "map", NULL, "draw where files and free space are" },
 	{ OPT_REPORT, "report", "FILE", "report as an HTML page with maps" },
 	{ OPT_SVG, "svg", "FILE", "the maps as an SVG image" },
-	{ OPT_PROGRESS, "progress", "WHEN", "progress bar: auto (default) or never" },
+	{ OPT_PROGRESS, "progress", "WHEN", "auto (default): a bar on a terminal; never; json" },
 	{ OPT_THREADS, "threads", "N", "threads (default: processors, at most 16)" },
 	{ OPT_QUEUE_DEPTH, "queue-depth", "N", "requests in flight (default 128)" },
 	{ OPT_MEMORY, "memory", "SIZE", "memory for buffers (default 192M)" },
@@ -222,25 +222,31 @@ static int set_time_limit(const char *text, unsigned *seconds, struct error *err
 	return 0;
 }
 
-/* The descriptor must be open now: later its number could be the file system's own. */
-static int set_lines_fd(const char *text, int *fd, struct error *err)
+/*
+ * As e2fsck: a negative number is its absolute value, and nothing is written before SIGUSR1. The
+ * descriptor must be open now: later its number could be the file system's own.
+ */
+static int set_lines_fd(const char *text, struct options *o, struct error *err)
 {
+	bool hidden = *text == '-';
 	unsigned n;
 
-	if (set_number('C', text, 0, 1 << 20, &n, err))
+	if (set_number('C', text + hidden, 0, 1 << 20, &n, err))
 		return -1;
 	if (n && fcntl((int)n, F_GETFD) < 0)
 		return error_sys(err, ERROR_USAGE, errno, "-C: descriptor %u", n);
-	*fd = n ? (int)n : -1;
+	o->lines_fd = n ? (int)n : -1;
+	o->no_progress = hidden;
 	return 0;
 }
 
 static int set_progress(const char *text, struct options *o, struct error *err)
 {
-	if (strcmp(text, "auto") && strcmp(text, "never"))
-		return error_set(err, ERROR_USAGE, "--progress: '%s' is neither auto nor never",
-				 text);
-	o->no_progress = text[0] == 'n';
+	if (strcmp(text, "auto") && strcmp(text, "never") && strcmp(text, "json"))
+		return error_set(err, ERROR_USAGE,
+				 "--progress: '%s' is none of auto, never and json", text);
+	o->no_progress = strcmp(text, "never") == 0;
+	o->progress_json = strcmp(text, "json") == 0;
 	return 0;
 }
 
@@ -308,7 +314,7 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		o->help = true;
 		return 0;
 	case 'C':
-		return set_lines_fd(arg, &o->lines_fd, err);
+		return set_lines_fd(arg, o, err);
 	case OPT_MODE:
 		return set_mode(arg, o, err);
 	case OPT_SLAB:

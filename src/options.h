@@ -23,7 +23,9 @@ struct options {
 	struct engine_options engine; /* without clock, stop and observer; has pointers to here */
 	struct scope_item scope[SCOPE_MAX];
 	bool help, version; /* then nothing else is checked */
-	bool quiet, no_progress;
+	bool quiet;
+	bool no_progress;   /* none until SIGUSR1 */
+	bool progress_json; /* on standard error, no bar */
 	int verbose;
 	unsigned time_limit; /* seconds; 0: none */
 	int lines_fd;	     /* -C; -1: none */

@@ -133,6 +133,10 @@ int progress_new(int bar_fd /* -1: none */, int lines_fd /* -1: none */, const c
 		 struct progress **out);
 void progress_set(struct progress *p, enum report_phase phase, uint64_t done, uint64_t total,
 		  uint64_t bytes);
+/* Besides, one JSON object a line on this descriptor: phase, done, total, bytes copied, seconds. */
+void progress_json(struct progress *p, int fd);
+/* Shows or hides all of it, as SIGUSR1 and SIGUSR2 ask e2fsck to; shown at first. */
+void progress_show(struct progress *p, bool show);
 void progress_clear(struct progress *p); /* wipes the bar: before anything else is printed */
 void progress_free(struct progress *p);	 /* clears the bar; NULL is fine */
 

@@ -79,6 +79,10 @@ static void test_options_parse__everything(void **state)
 	assert_false(o.engine.names);
 	assert_int_equal(parse(&o, &err, "img -p -q --json"), 0); /* options may follow */
 	assert_true(o.engine.volume.preen && o.quiet && o.json && !o.json_path);
+	assert_int_equal(parse(&o, &err, "-C -1 --progress=json img"), 0);
+	assert_true(o.lines_fd == 1 && o.progress_json && !o.no_progress);
+	assert_int_equal(parse(&o, &err, "--progress=json -C -1 img"), 0); /* before SIGUSR1 */
+	assert_true(o.lines_fd == 1 && o.progress_json && o.no_progress);
 	assert_int_equal(parse(&o, &err, "-c -- -img"), 0);
 	assert_string_equal(o.engine.volume.path, "-img");
 }
@@ -188,7 +192,9 @@ static void test_options_parse__refusals(void **state)
 	refused("--memory 20M --threads 16 img", "at least 58M");
 	refused("--batch-size 4K img", "--batch-size");
 	refused("--mode fast img", "'fast'");
-	refused("--progress json img", "'json'");
+	refused("--progress xml img", "'xml'");
+	refused("-C -777 img", "-C");
+	refused("-C --5 img", "-C");
 	refused("-C 777 img", "-C");
 	refused("-n -c img", "-n and -c");
 	refused("-p -n img", "-p");

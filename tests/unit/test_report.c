@@ -341,6 +341,66 @@ static void test_progress_set__lines(void **state)
 	close(fd[1]);
 }
 
+static void test_progress_show__hides_and_shows(void **state)
+{
+	struct progress *p;
+	char text[512];
+	int fd[2];
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe(fd), 0);
+	assert_int_equal(progress_new(-1, fd[1], "x", &p), 0);
+	progress_show(p, false);
+	progress_set(p, PHASE_SCAN, 0, 16, 0);
+	progress_show(p, true);
+	progress_set(p, PHASE_PLAN, 0, 1, 0);
+	progress_show(p, false);
+	progress_set(p, PHASE_VERIFY, 0, 1, 0);
+	progress_free(p);
+	n = read(fd[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_string_equal(text, "2 0 1 x\n");
+	close(fd[0]);
+	close(fd[1]);
+}
+
+static void test_progress_json__lines(void **state)
+{
+	struct progress *p;
+	char text[512], *end;
+	int fd[2];
+	ssize_t n;
+	json_t *j;
+	const char *phase;
+	json_int_t pass, done, total, bytes;
+	double seconds;
+
+	(void)state;
+	assert_int_equal(pipe(fd), 0);
+	assert_int_equal(progress_new(-1, -1, "x", &p), 0);
+	progress_json(p, fd[1]);
+	progress_set(p, PHASE_MOVE, UINT64_MAX / 2, UINT64_MAX / 2, 4096);
+	progress_free(p);
+	n = read(fd[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = '\0';
+	end = strchr(text, '\n');
+	assert_ptr_equal(end, text + n - 1);
+	j = json_loads(text, 0, NULL);
+	assert_non_null(j);
+	assert_int_equal(json_unpack(j, "{s:s, s:I, s:I, s:I, s:I, s:f !}", "phase", &phase, "pass",
+				     &pass, "done", &done, "total", &total, "bytes", &bytes,
+				     "seconds", &seconds),
+			 0);
+	assert_string_equal(phase, "move");
+	assert_true(pass == 4 && done == total && bytes == 4096 && seconds >= 0);
+	json_decref(j);
+	close(fd[0]);
+	close(fd[1]);
+}
+
 static void test_progress_set__bar_on_a_terminal(void **state)
 {
 	int master = posix_openpt(O_RDWR | O_NOCTTY), tty;
@@ -384,6 +444,8 @@ int main(void)
 		cmocka_unit_test(test_report_json__full_disk),
 		cmocka_unit_test(test_progress_set__lines),
 		cmocka_unit_test(test_progress_set__bar_on_a_terminal),
+		cmocka_unit_test(test_progress_show__hides_and_shows),
+		cmocka_unit_test(test_progress_json__lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
