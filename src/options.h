@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * options: argv and environment -> struct options. One table is the source of parsing, of --help,
- * and of the check that the man page names every option (tests/unit/test_options.c).
+ * of the shells' completions (completions/generate.c), and of the check that the man page names
+ * every option (tests/unit/test_options.c).
  */
 #ifndef SCALEDEFRAG_OPTIONS_H
 #define SCALEDEFRAG_OPTIONS_H
@@ -17,6 +18,7 @@ struct option_def {
 	const char *name; /* long name without dashes, or NULL */
 	const char *arg;  /* "N", or "[=FILE]" where it may be left out; NULL: takes none */
 	const char *help;
+	const char *values; /* the words that the argument may be, with blanks between; or NULL */
 };
 
 struct options {

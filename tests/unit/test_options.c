@@ -203,6 +203,29 @@ static void test_options_parse__refusals(void **state)
 	refused("-n --dump-plan --json img", "standard output");
 }
 
+/* What completions offer is what the parser takes. */
+static void test_options_table__values_are_accepted(void **state)
+{
+	struct options o;
+	struct error err;
+	char line[64], values[128], *save = NULL;
+	size_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < N_OPTIONS; i++) {
+		if (!table[i].values)
+			continue;
+		snprintf(values, sizeof(values), "%s", table[i].values);
+		for (char *w = strtok_r(values, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+			snprintf(line, sizeof(line), "--%s=%s img", table[i].name, w);
+			if (parse(&o, &err, line))
+				fail_msg("%s: %s", line, err.text);
+			n++;
+		}
+	}
+	assert_in_range(n, 6, 100);
+}
+
 static void test_options_parse__source_date_epoch(void **state)
 {
 	struct options o;
@@ -308,7 +331,7 @@ static void test_options_table__agrees_with_man_page(void **state)
 	}
 	text = slurp(f);
 	must_find(text, MAN_PAGE, ".Sh OPTIONS\n");
-	end = strstr(text, ".Sh ENVIRONMENT");
+	end = strstr(text, ".Sh EXIT CODE");
 	assert_non_null(end);
 	*end = '\0';
 	for (size_t i = 0; i < N_OPTIONS; i++) {
@@ -341,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_options_duration__units),
 		cmocka_unit_test(test_options_parse__scope),
 		cmocka_unit_test(test_options_parse__refusals),
+		cmocka_unit_test(test_options_table__values_are_accepted),
 		cmocka_unit_test(test_options_parse__source_date_epoch),
 		cmocka_unit_test(test_options_size__units),
 		cmocka_unit_test(test_options_help__names_every_option),
