@@ -36,7 +36,8 @@ int output_open(struct output *o, struct error *err)
 	if (fstat(fd, &st) == 0 && (S_ISBLK(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size &&
 							    !is_earlier(fd, o->mark)))) {
 		close(fd);
-		return error_set(err, ERROR_USAGE, "%s: %s is there and is no %s: not replaced",
+		return error_set(err, ERROR_USAGE,
+				 "%s: %s is there and is no %s: not replaced; give another name",
 				 o->option, o->path, o->what);
 	}
 	o->file = fdopen(fd, "w"); /* doesn't truncate; output_begin does */
