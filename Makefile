@@ -58,6 +58,7 @@ LINK_test_scan     := scan volume model device base
 LINK_test_commit   := commit journal volume model device base
 LINK_test_report   := report model base
 LINK_test_picture  := report model base
+LINK_test_json     := report model base
 LINK_test_options  := report move model device base
 
 COMPLETIONS := $(foreach s,bash zsh fish,$(BUILD)/completions/$(s))
@@ -122,6 +123,7 @@ screenshot: all ## build/screenshot: report and map of the demo image, drawn by 
 install: all ## install the program, its man page and completions (DESTDIR, PREFIX)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/sbin/scaledefrag-offline
 	install -D -m 644 man/scaledefrag-offline.8 $(DESTDIR)$(PREFIX)/share/man/man8/scaledefrag-offline.8
+	install -D -m 644 docs/json.md $(DESTDIR)$(PREFIX)/share/doc/scaledefrag-offline/json.md
 	install -D -m 644 $(BUILD)/completions/bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/scaledefrag-offline
 	install -D -m 644 $(BUILD)/completions/zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_scaledefrag-offline
 	install -D -m 644 $(BUILD)/completions/fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/scaledefrag-offline.fish

@@ -198,8 +198,8 @@ static void complain_dropped(const struct report *r)
 {
 	char text[80];
 
-	snprintf(text, sizeof(text), "done, but %zu files were dropped for I/O errors",
-		 r->n_dropped);
+	snprintf(text, sizeof(text), "done, but with %zu file%s dropped for I/O errors",
+		 r->n_dropped, r->n_dropped == 1 ? "" : "s");
 	complain(text);
 }
 

@@ -54,11 +54,21 @@ const char *number_lasting(double seconds, char *out)
 	return out;
 }
 
-const char *number_of(uint64_t n, const char *noun, char *out)
+static const char *counted(uint64_t n, const char *noun, const char *many, char *out)
 {
 	char digits[NUMBER_LEN];
 
 	snprintf(out, NUMBER_LEN, "%.30s %.30s%s", number_grouped(n, digits), noun,
-		 n == 1 ? "" : "s");
+		 n == 1 ? "" : many);
 	return out;
+}
+
+const char *number_of(uint64_t n, const char *noun, char *out)
+{
+	return counted(n, noun, "s", out);
+}
+
+const char *number_es(uint64_t n, const char *noun, char *out)
+{
+	return counted(n, noun, "es", out);
 }

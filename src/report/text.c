@@ -19,9 +19,9 @@ void report_intro(FILE *to, const struct report *r)
 	char n[4][NUMBER_LEN];
 
 	print_name(to, r->name);
-	fprintf(to, ": %s; %s of %s files fragmented (%s excess runs); ", r->what,
-		number_grouped(b->frag_files, n[0]), number_grouped(b->files, n[1]),
-		number_grouped(b->runs - b->ideal_runs, n[2]));
+	fprintf(to, ": %s; %s of %s fragmented (%s); ", r->what,
+		number_grouped(b->frag_files, n[0]), number_of(b->files, "file", n[1]),
+		number_of(b->runs - b->ideal_runs, "excess run", n[2]));
 	if (r->plan_moves == 0)
 		fprintf(to, r->left_out_batches ? "nothing that fits the budget\n"
 						: "nothing to move\n");
@@ -96,15 +96,15 @@ static void print_work(FILE *to, const struct report *r)
 	fprintf(to, "copied %s", number_size(r->bytes_moved, n[0]));
 	if (spent > 0 && r->bytes_moved)
 		fprintf(to, " at %.0f MB/s", (double)r->bytes_moved / spent / 1e6);
-	fprintf(to, " (%s reads, %s writes)\n", number_grouped(r->data_reads, n[1]),
-		number_grouped(r->data_writes, n[2]));
+	fprintf(to, " (%s, %s)\n", number_of(r->data_reads, "read", n[1]),
+		number_of(r->data_writes, "write", n[2]));
 	if (r->has_after && r->bytes_moved)
 		print_gain(to, r, &r->after, r->bytes_moved);
-	fprintf(to, "metadata: %s updates, merged into %s blocks journaled, %s write requests out;",
-		number_grouped(r->updates, n[0]), number_grouped(r->blocks_logged, n[1]),
-		number_grouped(r->meta_writes, n[2]));
-	fprintf(to, " %s transactions, %s flushes\n", number_grouped(r->transactions, n[0]),
-		number_grouped(r->flushes, n[1]));
+	fprintf(to, "metadata: %s, merged into %s journaled, %s out;",
+		number_of(r->updates, "update", n[0]), number_of(r->blocks_logged, "block", n[1]),
+		number_of(r->meta_writes, "write request", n[2]));
+	fprintf(to, " %s, %s\n", number_of(r->transactions, "transaction", n[0]),
+		number_es(r->flushes, "flush", n[1]));
 }
 
 static void print_times(FILE *to, const struct report *r, int verbose)
@@ -117,8 +117,8 @@ static void print_times(FILE *to, const struct report *r, int verbose)
 			fprintf(to, " %s %.2f,", name_phase((enum report_phase)i), r->seconds[i]);
 	fprintf(to, " in all %.2f; memory %s\n", r->seconds_total, number_size(r->memory_peak, n));
 	if (verbose)
-		fprintf(to, "%s I/O, %u threads, queue depth %u\n",
-			r->direct ? "direct" : "buffered", r->threads, r->queue_depth);
+		fprintf(to, "%s I/O, %s, queue depth %u\n", r->direct ? "direct" : "buffered",
+			number_of(r->threads, "thread", n), r->queue_depth);
 }
 
 /* A file that was dropped, or one that is fragmented; `why`: and stays so. */
@@ -134,7 +134,7 @@ static void print_file(FILE *to, const struct report_file *f, bool dropped, bool
 	if (dropped)
 		fprintf(to, ": %s (block %llu)\n", f->why, (unsigned long long)f->block);
 	else
-		fprintf(to, ": %s runs, %s would do%s%s\n", number_grouped(f->runs, n[0]),
+		fprintf(to, ": %s, %s would do%s%s\n", number_of(f->runs, "run", n[0]),
 			number_grouped(f->ideal_runs, n[1]), why ? ": " : "", why ? f->why : "");
 }
 
@@ -146,7 +146,7 @@ static void print_stay(FILE *to, const struct report *r)
 	if (r->n_stay && r->outcome == OUTCOME_REPORTED)
 		fprintf(to, "most fragmented files:\n");
 	else if (r->n_stay_all && r->outcome != OUTCOME_PLANNED && r->outcome != OUTCOME_REPORTED)
-		fprintf(to, "still fragmented: %s files%s\n", number_grouped(r->n_stay_all, n),
+		fprintf(to, "still fragmented: %s%s\n", number_of(r->n_stay_all, "file", n),
 			r->n_stay == 0		    ? ""
 			: r->n_stay < r->n_stay_all ? "; those with most runs:"
 						    : ":");
@@ -161,8 +161,8 @@ static void print_left_out(FILE *to, const struct report *r)
 	char n[2][NUMBER_LEN];
 
 	if (r->left_out_batches)
-		fprintf(to, "left out for the budget: %s batches of the plan, %s to write\n",
-			number_grouped(r->left_out_batches, n[0]),
+		fprintf(to, "left out for the budget: %s of the plan, %s to write\n",
+			number_es(r->left_out_batches, "batch", n[0]),
 			number_size(r->left_out_bytes, n[1]));
 }
 
@@ -197,8 +197,8 @@ static void print_end(FILE *to, const struct report *r)
 	case OUTCOME_PLANNED:
 		if (r->plan_bytes)
 			print_gain(to, r, &r->predicted, r->plan_bytes);
-		fprintf(to, "plan: %s moves in %s batches", number_grouped(r->plan_moves, n[0]),
-			number_grouped(r->plan_batches, n[1]));
+		fprintf(to, "plan: %s in %s", number_of(r->plan_moves, "move", n[0]),
+			number_es(r->plan_batches, "batch", n[1]));
 		fprintf(to, ", %s to write, %s; nothing was written\n",
 			number_size(r->plan_bytes, n[0]),
 			number_lasting(r->estimate_seconds, n[1]));
@@ -213,7 +213,8 @@ static void print_end(FILE *to, const struct report *r)
 			r->stopped_by ? " by " : "", r->stopped_by ? r->stopped_by : "");
 		break;
 	case OUTCOME_DROPPED:
-		fprintf(to, "done, but %zu files were dropped for I/O errors\n", r->n_dropped);
+		fprintf(to, "done, but with %s dropped for I/O errors\n",
+			number_of(r->n_dropped, "file", n[0]));
 		break;
 	case OUTCOME_FAILED:
 		break;
@@ -300,13 +301,13 @@ void report_text(FILE *to, const struct report *r, int verbose)
 	if (r->bytes_moved || r->transactions)
 		print_work(to, r);
 	if (r->n_dropped) {
-		fprintf(to, "dropped for I/O errors: %zu files\n", r->n_dropped);
+		fprintf(to, "dropped for I/O errors: %s\n", number_of(r->n_dropped, "file", n));
 		for (size_t i = 0; i < r->n_dropped; i++)
 			print_file(to, &r->dropped[i], true, true);
 	}
 	if (r->worse)
-		fprintf(to, "worse: %s files have more runs than before\n",
-			number_grouped(r->worse, n));
+		fprintf(to, "worse: %s with more runs than before\n",
+			number_of(r->worse, "file", n));
 	print_stay(to, r);
 	if (r->outcome == OUTCOME_REPORTED)
 		print_sizes(to, r);

@@ -71,6 +71,7 @@ fi
 # make install puts everything where it belongs
 if make -s -C "$top" install DESTDIR="$T/root" PREFIX=/usr >/dev/null 2>install.err; then
 	for f in sbin/scaledefrag-offline share/man/man8/scaledefrag-offline.8 \
+		share/doc/scaledefrag-offline/json.md \
 		share/bash-completion/completions/scaledefrag-offline \
 		share/zsh/site-functions/_scaledefrag-offline \
 		share/fish/vendor_completions.d/scaledefrag-offline.fish; do

@@ -203,6 +203,42 @@ static void test_report_text__has_the_figures(void **state)
 	free(text);
 }
 
+static void test_report_text__one_of_each(void **state)
+{
+	static const char *const want[] = {
+		"1 of 1 file fragmented (1 excess run); ",
+		"(1 read, 1 write)\n",
+		"metadata: 1 update, merged into 1 block journaled, 1 write request out; "
+		"1 transaction, 1 flush\n",
+		"dropped for I/O errors: 1 file\n",
+		"worse: 1 file with more runs",
+		"still fragmented: 1 file:\n",
+		": 1 run, 1 would do",
+		"left out for the budget: 1 batch of the plan",
+		", 1 thread, queue depth",
+		"done, but with 1 file dropped for I/O errors\n",
+	};
+	struct report r;
+	char *text;
+
+	(void)state;
+	fill(&r);
+	r.before = (struct summary){ .files = 1, .frag_files = 1, .runs = 2, .ideal_runs = 1 };
+	r.data_reads = r.data_writes = r.transactions = r.updates = r.blocks_logged = 1;
+	r.meta_writes = r.flushes = r.worse = r.left_out_batches = r.threads = 1;
+	r.stay[0].runs = 1;
+	text = captured(&r, 1, false);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+		if (!strstr(text, want[i]))
+			fail_msg("no '%s' in:\n%s", want[i], text);
+	free(text);
+	r.outcome = OUTCOME_PLANNED;
+	r.plan_moves = r.plan_batches = 1;
+	text = captured(&r, 0, false);
+	assert_non_null(strstr(text, "plan: 1 move in 1 batch, "));
+	free(text);
+}
+
 static void test_report_text__empty_report(void **state)
 {
 	struct report r = { .name = "x" };
@@ -258,7 +294,7 @@ static void test_report__gain_and_limits(void **state)
 {
 	static const char *const want[] = {
 		"gain: 37.0 excess runs less for each MiB copied\n",
-		"worse: 2 files have more runs than before\n",
+		"worse: 2 files with more runs than before\n",
 		"left out for the budget: 7 batches of the plan, 8.0 MiB to write\n",
 		"stopped by the budget; the file system is consistent",
 		"5 outside of the chosen scope, 6 pinned\n",
@@ -438,6 +474,7 @@ int main(void)
 		cmocka_unit_test(test_report_escape__any_bytes_make_json),
 		cmocka_unit_test(test_report_score_state__as_e4defrag),
 		cmocka_unit_test(test_report_text__has_the_figures),
+		cmocka_unit_test(test_report_text__one_of_each),
 		cmocka_unit_test(test_report_text__empty_report),
 		cmocka_unit_test(test_report_json__parses_back),
 		cmocka_unit_test(test_report__gain_and_limits),
