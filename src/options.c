@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "options.h"
 #include "scaledefrag/move.h"
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -116,68 +115,6 @@ void options_help(FILE *to)
 		"not supported, 32 stopped (run again to go on). See scaledefrag-offline(8).\n");
 }
 
-static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
-{
-	char *end;
-	unsigned long long n;
-
-	if (!isdigit((unsigned char)*text))
-		return -1;
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	if (errno || *end || n < min || n > max)
-		return -1;
-	*out = n;
-	return 0;
-}
-
-int options_size(const char *text, uint64_t *bytes)
-{
-	static const char units[] = "KMGT";
-	const char *unit;
-	char *end;
-	unsigned long long n;
-	unsigned shift = 0;
-
-	if (!isdigit((unsigned char)*text))
-		return -1;
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	if (errno)
-		return -1;
-	unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
-	if (unit) {
-		shift = 10 * (unsigned)(unit - units + 1);
-		end++;
-		if (strcmp(end, "iB") == 0)
-			end += 2;
-	}
-	if (*end || n > UINT64_MAX >> shift)
-		return -1;
-	*bytes = n << shift;
-	return 0;
-}
-
-int options_duration(const char *text, unsigned *seconds)
-{
-	static const char units[] = "smh";
-	const char *unit;
-	char *end;
-	unsigned long long n, factor = 1;
-
-	if (!isdigit((unsigned char)*text))
-		return -1;
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	unit = *end ? strchr(units, *end) : NULL;
-	for (; unit && unit > units; unit--)
-		factor *= 60;
-	if (errno || (*end && (!unit || end[1])) || n > INT_MAX / factor)
-		return -1;
-	*seconds = (unsigned)(n * factor);
-	return 0;
-}
-
 /* The option as the user knows it: "-n" or "--threads". */
 static const char *shown(int id, char *out, size_t size)
 {
@@ -199,7 +136,7 @@ static int set_number(int id, const char *text, uint64_t min, uint64_t max, unsi
 	char name[32];
 	uint64_t n;
 
-	if (parse_number(text, min, max, &n))
+	if (options_number(text, min, max, &n))
 		return error_set(err, ERROR_USAGE, "%s: '%s' is not a number from %llu to %llu",
 				 shown(id, name, sizeof(name)), text, (unsigned long long)min,
 				 (unsigned long long)max);
@@ -461,7 +398,7 @@ static int read_epoch(struct options *o, struct error *err)
 
 	if (!text || !*text)
 		return 0;
-	if (parse_number(text, 0, UINT32_MAX, &o->epoch))
+	if (options_number(text, 0, UINT32_MAX, &o->epoch))
 		return error_set(err, ERROR_USAGE,
 				 "SOURCE_DATE_EPOCH: '%s' is not a number of seconds", text);
 	o->has_epoch = true;

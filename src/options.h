@@ -44,6 +44,8 @@ const struct option_def *options_table(size_t *n);
 /* Kind ERROR_USAGE, one line. Strings in `out` point into argv. Not reentrant (getopt). */
 int options_parse(int argc, char **argv, struct options *out, struct error *err);
 void options_help(FILE *to);
+/* Decimal digits, from min to max; -1 if it is none. These three are in src/values.c. */
+int options_number(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 /* "90", "90s", "5m", "2h": seconds; -1 if it is none or too long. */
 int options_duration(const char *text, unsigned *seconds);
 /* "64M", "64MiB", "1g", "4096": bytes; -1 if it is none or too large. */

@@ -12,6 +12,10 @@ is "a table of modes" equal "$(grep -cE '^(\(now\)|files|free|shrink) +.*iB' out
 is "and a recommendation" grep -q '^recommended: --mode ' out
 is "free runs by size" grep -qE '^ +4K to 8K +[0-9,]+ +[0-9,]+ +[0-9.]+ %' out
 is "lines of the tables fit 80 columns" sh -c 'sed -n "/^free runs by/,/^shrink/p" out | awk "length > 80 { exit 1 }"'
+sed -nE '/^free runs by size/,/^mode/s/^ .* to +[0-9]+[A-Z]? +([0-9,]+) +([0-9,]+) .*/\1 \2/p' out | tr -d , >ours
+e2freefrag a.img | sed -nE 's/^.*-  : +([0-9]+) +([0-9]+) .*/\1 \2/p' >theirs
+is "the same as e2freefrag counts" cmp ours theirs
+is "there are some" test -s ours
 "$BIN" -c --json a.img >r.json
 is "JSON has them" j '[.modes[].mode] == ["files", "free", "shrink"]'
 is "the recommended one is among them" j '.recommended_mode as $m | any(.modes[]; .mode == $m)'

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "../../src/options.c"
+#include "../../src/values.c"
 
 #define MAN_PAGE "man/scaledefrag-offline.8"
 
