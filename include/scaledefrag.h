@@ -143,6 +143,8 @@ struct scaledefrag_options {
 	unsigned min_runs;    /* files with fewer runs are left */
 	uint64_t budget;      /* bytes that may be copied; 0: any number */
 	bool names;	      /* look up the paths of files that the report lists */
+	bool advise;	      /* with report_only: figures of all modes, and which to choose */
+	bool pictures;	      /* maps, for scaledefrag_html and _svg */
 	unsigned list;	      /* how many files to list as still fragmented */
 	unsigned threads;     /* 0: processors, at most 16 */
 	unsigned queue_depth; /* requests in flight; 0: 128 */
@@ -190,6 +192,9 @@ int scaledefrag_result(const struct scaledefrag_report *r, struct scaledefrag_re
 
 /* All figures: one JSON document, "schema": 1, as --json. -1: could not be written. */
 int scaledefrag_json(const struct scaledefrag_report *r, FILE *to);
+/* The same as a page, and the maps alone; `pictures` has to be asked for. */
+int scaledefrag_html(const struct scaledefrag_report *r, FILE *to);
+int scaledefrag_svg(const struct scaledefrag_report *r, FILE *to);
 /* The same for people; `detail` is how often -v was given. File names are escaped. */
 int scaledefrag_text(const struct scaledefrag_report *r, FILE *to, int detail);
 

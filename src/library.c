@@ -112,6 +112,8 @@ static void to_engine(struct call *c, struct engine_options *e)
 		.verify = o->verify,
 		.names = o->names,
 		.list = o->list,
+		.advise = o->advise,
+		.pictures = o->pictures,
 		.threads = o->threads,
 		.queue_depth = o->queue_depth,
 		.memory = o->memory,
@@ -218,6 +220,16 @@ int scaledefrag_result(const struct scaledefrag_report *r, struct scaledefrag_re
 int scaledefrag_json(const struct scaledefrag_report *r, FILE *to)
 {
 	return r ? report_json(to, &r->figures) : -1;
+}
+
+int scaledefrag_html(const struct scaledefrag_report *r, FILE *to)
+{
+	return r ? report_html(to, &r->figures) : -1;
+}
+
+int scaledefrag_svg(const struct scaledefrag_report *r, FILE *to)
+{
+	return r ? report_svg(to, &r->figures) : -1;
 }
 
 int scaledefrag_text(const struct scaledefrag_report *r, FILE *to, int detail)
