@@ -2,8 +2,10 @@
 /*
  * What the halves of the planner share.
  *
- *   planner.c    which file next, in rounds until nothing improves
+ *   planner.c    tries several orders of the policies, keeps the best plan
  *   placement.c  policy: where a file should end up, given its mapping and the free blocks
+ *   rounds.c     one attempt: files in rounds until nothing improves
+ *   sweep.c      the order of files that empties window after window
  *   partial.c    the part of the policy for files that can't become contiguous at once
  *   targets.c    runs of a file; lists of targets: claims, moves
  *   pack.c       policy: makes room where files don't fit as they are
@@ -245,6 +247,15 @@ struct want {
  * can't be moved from; the state is valid, but files may be worse than they were.
  */
 int permute(struct schedule *sc, const struct want *wants, size_t n, bool *done, struct error *err);
+
+/* ---- sweep.c ---- */
+
+/*
+ * The order in which to move these files (indices in the snapshot, each with blocks) so that what
+ * they leave makes long free runs: order[] are n indices in file[]. n < UINT32_MAX.
+ */
+int sweep_order(const struct state *st, const size_t *file, size_t n, size_t *order,
+		struct error *err);
 
 /* ---- pack.c ---- */
 
