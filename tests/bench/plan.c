@@ -23,11 +23,20 @@ struct args {
 	const char *file;
 };
 
-static double now(void)
+struct clocks {
+	double wall, cpu;
+};
+
+static double seconds(clockid_t clock)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static struct clocks now(void)
+{
+	return (struct clocks){ seconds(CLOCK_MONOTONIC), seconds(CLOCK_PROCESS_CPUTIME_ID) };
 }
 
 static long peak_mib(void)
@@ -95,16 +104,18 @@ static struct snapshot *read_snapshot(const char *path, struct error *err)
 }
 
 static void print(const struct args *a, const struct snapshot *s, const struct plan *p,
-		  const double t[3], long before)
+		  const struct clocks t[3], long before)
 {
 	uint64_t extents = 0;
 	for (size_t i = 0; i < s->n_file; i++)
 		extents += s->file[i].map.n_ext;
-	printf("%-6s %9llu extents %8zu files %8zu free runs: plan %7.2f s, verify %6.2f s, peak "
+	printf("%-6s %9llu extents %8zu files %8zu free runs: plan %7.2f s (CPU %.2f), verify "
+	       "%6.2f s (CPU %.2f), peak "
 	       "%5ld MiB (snapshot %ld); %zu batches, %zu moves, copies %llu, runs %llu (ideal "
 	       "%llu), free runs %llu\n",
 	       a->mode, (unsigned long long)extents, s->n_file, rangeset_count(s->free),
-	       t[1] - t[0], t[2] - t[1], peak_mib(), before, p->n_batch, p->n_move,
+	       t[1].wall - t[0].wall, t[1].cpu - t[0].cpu, t[2].wall - t[1].wall,
+	       t[2].cpu - t[1].cpu, peak_mib(), before, p->n_batch, p->n_move,
 	       (unsigned long long)plan_copy_blocks(p), (unsigned long long)p->predicted.runs,
 	       (unsigned long long)p->predicted.ideal_runs,
 	       (unsigned long long)p->predicted.free_runs);
@@ -115,7 +126,7 @@ static int run(const struct args *a, struct error *err)
 	struct snapshot *s =
 		a->file ? read_snapshot(a->file, err) : agedvol_make(a->extents, a->seed);
 	struct plan *p = NULL;
-	double t[3];
+	struct clocks t[3];
 	long before = peak_mib();
 	int rc = s && a->dump ? snapshot_dump(s, stdout) : -1;
 	if (!s || a->dump)
