@@ -150,20 +150,33 @@ static void give_back(struct pairs *t, uint32_t level, uint32_t i)
 
 /* ---- searches ---- */
 
-/* How many of n ascending pairs are below the key; with `or_equal`, are not above it. No branch
- * depends on the keys. */
-static uint32_t count_below(const uint64_t *a, const uint64_t *b, uint32_t n, struct pair key,
-			    bool or_equal)
+/* How many of n ascending numbers are below x. No branch depends on them. */
+static uint32_t count_less(const uint64_t *at, uint32_t n, uint64_t x)
 {
 	uint32_t base = 0;
 	while (n) {
-		uint32_t half = (n + 1) / 2, i = base + half - 1;
-		bool low = b[i] < key.b || (or_equal & (b[i] == key.b));
-		bool below = (a[i] < key.a) | ((a[i] == key.a) & low);
-		base = below ? base + half : base;
+		uint32_t half = (n + 1) / 2;
+		base += at[base + half - 1] < x ? half : 0;
 		n -= half;
 	}
 	return base;
+}
+
+/* How many of n ascending pairs are below the key. */
+static uint32_t count_below(const uint64_t *a, const uint64_t *b, uint32_t n, struct pair key)
+{
+	uint32_t first = count_less(a, n, key.a), end = first;
+	if (first == n || a[first] != key.a)
+		return first;
+	end += key.a < UINT64_MAX ? count_less(a + first, n - first, key.a + 1) : n - first;
+	return first + count_less(b + first, end - first, key.b);
+}
+
+/* How many are not above it. */
+static uint32_t count_not_above(const uint64_t *a, const uint64_t *b, uint32_t n, struct pair key)
+{
+	uint32_t i = count_below(a, b, n, key);
+	return i + (i < n && a[i] == key.a && b[i] == key.b);
 }
 
 void pairs_seek(const struct pairs *t, struct pair key, struct pairs_place *p)
@@ -172,14 +185,14 @@ void pairs_seek(const struct pairs *t, struct pair key, struct pairs_place *p)
 	for (uint32_t l = t->height; l > 0; l--) {
 		const struct inner *in = inner_of(t, node);
 		p->node[l] = node;
-		p->at[l] = count_below(in->a + 1, in->b + 1, in->n - 1, key, true);
+		p->at[l] = count_not_above(in->a + 1, in->b + 1, in->n - 1, key);
 		node = in->child[p->at[l]];
 	}
 	p->node[0] = node;
 	p->at[0] = 0;
 	if (t->count) {
 		const struct leaf *lf = leaf_of(t, node);
-		p->at[0] = count_below(lf->a, lf->b, lf->n, key, false);
+		p->at[0] = count_below(lf->a, lf->b, lf->n, key);
 	}
 }
 
