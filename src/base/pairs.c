@@ -8,7 +8,7 @@
  * to spare. One that is full is halved, but the last leaf, where it grows at its end, is left full:
  * pairs that come in order fill their leaves.
  */
-#include "pairs.h"
+#include "scaledefrag/pairs.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

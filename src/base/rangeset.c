@@ -4,7 +4,7 @@
  * long ones once more, as pairs (length, start).
  */
 #include "scaledefrag/rangeset.h"
-#include "pairs.h"
+#include "scaledefrag/pairs.h"
 #include <assert.h>
 #include <stdlib.h>
 

@@ -9,6 +9,7 @@
  * the whole is done again without its blocks. Then permute() brings about what was found.
  */
 #include "layout.h"
+#include "scaledefrag/sort.h"
 #include <stdlib.h>
 
 /* Blocks of other files that may have to move to make room for a block. */
@@ -82,18 +83,12 @@ static int give_up_place(struct pack *pk, size_t file, struct error *err)
 	return 0;
 }
 
-static int by_start(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-	return (x->start > y->start) - (x->start < y->start);
-}
-
 /* What is given up becomes gaps. */
 static int make_gaps(struct pack *pk, struct error *err)
 {
 	const struct range *r = pk->given.at;
-	if (pk->given.n > 1)
-		qsort(pk->given.at, pk->given.n, sizeof(*r), by_start);
+	if (!sort_by_key(pk->given.at, pk->given.n, sizeof(*r)))
+		return error_nomem(err, "planning");
 	for (size_t i = 0; i < pk->given.n;) {
 		uint64_t start = r[i].start, end = start;
 		for (; i < pk->given.n && r[i].start == end; i++)

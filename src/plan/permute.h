@@ -45,7 +45,7 @@ struct permute {
 	size_t n_part, cap_part;
 	struct job_file *job;
 	size_t n_job, cap_job;
-	struct addrmap target; /* of parts that are not there yet */
+	struct addrmap target; /* of all parts */
 	struct addrmap source; /* where they lie meanwhile */
 	struct rangeset *open;
 	struct list queue; /* jobs with parts to move, from `head` on */

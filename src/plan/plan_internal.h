@@ -17,6 +17,7 @@
  *   schedule.c   the same for every policy: targets -> batches that obey the limits
  *   journal_count.c  metadata blocks that a batch journals
  *   map64.c      hash table
+ *   addrmap.c    map in order of addresses
  *
  * A placement claims its targets, that is, takes them out of the set of free blocks, so that no
  * other file is placed on them; schedule keeps the claim or gives it back.
@@ -25,6 +26,7 @@
 #define SCALEDEFRAG_PLAN_INTERNAL_H
 
 #include "scaledefrag/array.h"
+#include "scaledefrag/pairs.h"
 #include "scaledefrag/planner.h"
 
 /* ---- map64.c: uint64_t keys (not ~0) -> uint32_t; insert and look up only ---- */
@@ -41,9 +43,7 @@ void map64_release(struct map64 *m);
 
 /* ---- addrmap.c: addresses in order -> uint32_t; O(log n) ---- */
 struct addrmap {
-	struct addrmap_chunk **chunk;
-	uint64_t *first; /* first key of each chunk */
-	size_t n, cap, cap_first;
+	struct pairs at; /* key, value */
 };
 
 int addrmap_put(struct addrmap *m, uint64_t key, uint32_t value, struct error *err); /* a new key */

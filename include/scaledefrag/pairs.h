@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pairs: pairs of numbers in order of (a, b): a B+ tree. What rangeset is made of.
+ * pairs: pairs of numbers in order of (a, b): a B+ tree. Sets of ranges are made of it, and maps by
+ * address.
  *
  * Each subtree knows which small numbers b occur in it, so that the nearest pair with a given small
  * b is found in O(log n) too.
@@ -8,8 +9,8 @@
  * A place is a path from the root to a pair, or to where one would be inserted. It holds until the
  * next pairs_insert or pairs_erase.
  */
-#ifndef SCALEDEFRAG_BASE_PAIRS_H
-#define SCALEDEFRAG_BASE_PAIRS_H
+#ifndef SCALEDEFRAG_PAIRS_H
+#define SCALEDEFRAG_PAIRS_H
 
 #include "scaledefrag/error.h"
 #include <stdbool.h>
