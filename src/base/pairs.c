@@ -156,7 +156,7 @@ static uint32_t count_less(const uint64_t *at, uint32_t n, uint64_t x)
 	uint32_t base = 0;
 	while (n) {
 		uint32_t half = (n + 1) / 2;
-		base += at[base + half - 1] < x ? half : 0;
+		base += half & -(uint32_t)(at[base + half - 1] < x);
 		n -= half;
 	}
 	return base;
@@ -179,6 +179,14 @@ static uint32_t count_not_above(const uint64_t *a, const uint64_t *b, uint32_t n
 	return i + (i < n && a[i] == key.a && b[i] == key.b);
 }
 
+/* A search looks at keys all over the leaf: lets them come from memory at the same time. */
+static void fetch_keys(const struct leaf *lf)
+{
+	const char *end = (const char *)(lf->a + CAP);
+	for (const char *at = (const char *)lf; at < end; at += 64)
+		__builtin_prefetch(at);
+}
+
 void pairs_seek(const struct pairs *t, struct pair key, struct pairs_place *p)
 {
 	uint32_t node = t->root;
@@ -188,6 +196,8 @@ void pairs_seek(const struct pairs *t, struct pair key, struct pairs_place *p)
 		p->at[l] = count_not_above(in->a + 1, in->b + 1, in->n - 1, key);
 		node = in->child[p->at[l]];
 	}
+	if (t->height)
+		fetch_keys(leaf_of(t, node));
 	p->node[0] = node;
 	p->at[0] = 0;
 	if (t->count) {
