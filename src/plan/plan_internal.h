@@ -158,12 +158,23 @@ int partial_gather(struct partial *pt, uint64_t near, struct targets *out, struc
 
 /* ---- journal_count.c ---- */
 
+/* When a bitmap or block of descriptors was met last. */
+struct journal_mark {
+	uint64_t batch, look;
+};
+
 /* The metadata blocks of a batch, each once: inode table, bitmaps, descriptors, tree blocks. */
 struct journal_count {
 	const struct geometry *geo;
-	struct map64 set;
-	uint64_t *key; /* of the piece looked at last */
+	struct journal_mark *bitmap, *descriptors; /* by number; one allocation */
+	uint64_t batch, look;			   /* the present ones */
+	size_t n_groups;			   /* bitmaps and descriptors of the batch */
+	struct map64 set;			   /* the other blocks of the batch */
+	/* Of the piece looked at last, what the batch hasn't had: */
+	uint64_t *key;
 	size_t n_key, cap_key;
+	struct journal_mark **fresh;
+	size_t n_fresh, cap_fresh;
 };
 
 /* Collects the blocks of a piece; *fresh: those that the batch hasn't had yet. */
