@@ -88,6 +88,33 @@ static uint64_t common(const struct rangeset *rs, uint64_t start, uint64_t len)
 	return n;
 }
 
+/* All of the part's target is open: its ranges needn't be known any more. */
+static int unlist_open(struct permute *pm, const struct part *p, struct error *err)
+{
+	uint64_t end = p->to + p->len;
+	struct range r;
+	for (uint64_t at = p->to; rangeset_next(pm->open, at, &r) && r.start < end;) {
+		uint64_t a = r.start > at ? r.start : at;
+		at = r.start + r.len < end ? r.start + r.len : end;
+		if (rangeset_remove(pm->open, a, at - a, err))
+			return -1;
+	}
+	return 0;
+}
+
+/* Claims [start, start + len) of the part's target, which are free. */
+static int claim(struct permute *pm, struct part *p, uint64_t start, uint64_t len,
+		 struct error *err)
+{
+	if (rangeset_remove(pm->sc->st->free, start, len, err))
+		return -1;
+	p->open += len;
+	pm->open_blocks += len;
+	if (p->open < p->len)
+		return rangeset_add(pm->open, start, len, err);
+	return len < p->len ? unlist_open(pm, p, err) : 0;
+}
+
 int permute_split(struct permute *pm, uint32_t i, uint64_t at, uint32_t *rest, struct error *err)
 {
 	struct part *p = &pm->part[i], r = *p;
@@ -100,8 +127,12 @@ int permute_split(struct permute *pm, uint32_t i, uint64_t at, uint32_t *rest, s
 	p->len = at;
 	if (p->open) {
 		uint64_t open = p->open;
-		p->open = common(pm->open, p->to, p->len);
+		bool all = open == p->len + r.len;
+		p->open = all ? p->len : common(pm->open, p->to, p->len);
 		r.open = open - p->open;
+		if (!all && ((p->open == p->len && unlist_open(pm, p, err)) ||
+			     (r.open == r.len && unlist_open(pm, &r, err))))
+			return -1;
 	}
 	if (!p->away && permute_push(&pm->size[permute_class(at)], i, err))
 		return -1;
@@ -113,7 +144,8 @@ int permute_split(struct permute *pm, uint32_t i, uint64_t at, uint32_t *rest, s
 
 /* Gives the waiting parts what they want of the free range [start, start + len). Parts that are
  * done stay in the map; nothing frees their blocks. */
-static int open_range(struct permute *pm, uint64_t start, uint64_t len, struct error *err)
+static int open_range(struct permute *pm, uint64_t start, uint64_t len, bool look,
+		      struct error *err)
 {
 	uint64_t end = start + len, key;
 	uint32_t i;
@@ -124,25 +156,21 @@ static int open_range(struct permute *pm, uint64_t start, uint64_t len, struct e
 		struct part *p = &pm->part[i];
 		uint64_t a = key > start ? key : start;
 		uint64_t z = key + p->len < end ? key + p->len : end;
-		if (rangeset_remove(pm->sc->st->free, a, z - a, err) ||
-		    rangeset_add(pm->open, a, z - a, err))
-			return -1;
-		p->open += z - a;
-		if (permute_look(pm, i, err))
+		if (claim(pm, p, a, z - a, err) || (look && permute_look(pm, i, err)))
 			return -1;
 	}
 	return 0;
 }
 
 /* The same for what is free of [start, start + len). */
-static int open_free(struct permute *pm, uint64_t start, uint64_t len, struct error *err)
+static int open_free(struct permute *pm, uint64_t start, uint64_t len, bool look, struct error *err)
 {
 	uint64_t at = start, end = start + len;
 	struct range r;
 	while (rangeset_next(pm->sc->st->free, at, &r) && r.start < end) {
 		uint64_t a = r.start > at ? r.start : at;
 		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
-		if (open_range(pm, a, z - a, err))
+		if (open_range(pm, a, z - a, look, err))
 			return -1;
 		at = z;
 	}
@@ -150,23 +178,6 @@ static int open_free(struct permute *pm, uint64_t start, uint64_t len, struct er
 }
 
 /* ---- start ---- */
-
-/* Claims what is free of a part's target. */
-static int claim_free(struct permute *pm, struct part *p, struct error *err)
-{
-	uint64_t at = p->to, end = p->to + p->len;
-	struct range r;
-	while (rangeset_next(pm->sc->st->free, at, &r) && r.start < end) {
-		uint64_t a = r.start > at ? r.start : at;
-		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
-		if (rangeset_remove(pm->sc->st->free, a, z - a, err) ||
-		    rangeset_add(pm->open, a, z - a, err))
-			return -1;
-		p->open += z - a;
-		at = z;
-	}
-	return 0;
-}
 
 static int by_file(const void *a, const void *b)
 {
@@ -251,8 +262,8 @@ static int fill_maps(struct permute *pm, struct error *err)
 	if (!rc)
 		rc = fill_map(pm, &pm->target, true, w, err);
 	for (size_t i = 0; i < pm->n_part && !rc; i++) {
-		struct part *p = &pm->part[w[i].index];
-		rc = claim_free(pm, p, err);
+		const struct part *p = &pm->part[w[i].index];
+		rc = open_free(pm, p->to, p->len, false, err);
 	}
 	for (size_t i = 0; i < pm->n_part && !rc; i++)
 		rc = permute_look(pm, (uint32_t)i, err);
@@ -327,7 +338,8 @@ static int settle(struct permute *pm, uint32_t i, bool moved, struct error *err)
 	pm->pending_blocks -= p->len;
 	pm->job[p->job].pending--;
 	addrmap_del(&pm->source, p->from);
-	return rangeset_remove(pm->open, p->to, p->len, err);
+	pm->open_blocks -= p->len;
+	return 0;
 }
 
 static int settle_all(struct permute *pm, uint64_t done, struct error *err)
@@ -399,12 +411,12 @@ static int run_batch(struct permute *pm, struct error *err)
 		return -1;
 	for (size_t i = 0; i < pm->sc->freed.n; i++) {
 		const struct range *r = &pm->sc->freed.at[i];
-		if (open_range(pm, r->start, r->len, err))
+		if (open_range(pm, r->start, r->len, true, err))
 			return -1;
 	}
 	pm->sc->freed.n = 0;
 	for (size_t i = 0; i < pm->lent.n; i++) {
-		if (open_free(pm, pm->lent.at[i].start, pm->lent.at[i].len, err))
+		if (open_free(pm, pm->lent.at[i].start, pm->lent.at[i].len, true, err))
 			return -1;
 	}
 	pm->lent.n = 0;
@@ -437,6 +449,12 @@ static int give_back(struct permute *pm, struct error *err)
 	struct range r;
 	for (uint64_t at = 0; rangeset_next(pm->open, at, &r); at = r.start + r.len) {
 		if (rangeset_add(pm->sc->st->free, r.start, r.len, err))
+			return -1;
+	}
+	for (size_t i = 0; i < pm->n_part; i++) {
+		const struct part *p = &pm->part[i];
+		if (!p->done && p->open == p->len &&
+		    rangeset_add(pm->sc->st->free, p->to, p->len, err))
 			return -1;
 	}
 	return 0;
