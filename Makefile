@@ -58,10 +58,14 @@ LINK_test_guard    := volume device base
 LINK_test_scan     := scan volume model device base
 LINK_test_commit   := commit journal volume model device base
 LINK_test_report   := report model base
+LINK_test_picture  := report model base
+LINK_test_json     := report model base
 LINK_test_options  := report move model device base
 
+COMPLETIONS := $(foreach s,bash zsh fish,$(BUILD)/completions/$(s))
+
 .PHONY: all
-all: $(BIN) ## build build/scaledefrag-offline
+all: $(BIN) $(if $(SAN),,$(COMPLETIONS)) ## build build/scaledefrag-offline
 
 .PHONY: help
 help: ## this list
@@ -77,6 +81,11 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(if $(filter 1,$(V)),,@echo "  CC $<")
 	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter tests/%,$<),-Itests) -MMD -MP -c -o $@ $<
+
+$(BUILD)/completions/generate: $(BUILD)/completions/generate.o $(filter-out $(BUILD)/src/main.o,$(OBJ))
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+$(COMPLETIONS): $(BUILD)/completions/%: $(BUILD)/completions/generate
+	$(Q)$< $* >$@.new && mv $@.new $@
 
 define module_rule
 $$(BUILD)/$(1).a: $$(patsubst %.c,$$(BUILD)/%.o,$$(wildcard src/$(1)/*.c))
@@ -106,12 +115,21 @@ demo: ## install what is missing, build, defragment a bundled image, show before
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)scripts/demo $(BIN)
 
+# Not part of the tests: pictures are for looking at.
+.PHONY: screenshot
+screenshot: all ## build/screenshot: report and map of the demo image, drawn by headless Chromium
+	$(Q)scripts/screenshot $(BIN)
+
 .PHONY: install
-install: all ## install the program and its man page (DESTDIR, PREFIX)
+install: all ## install the program, its man page and completions (DESTDIR, PREFIX)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/sbin/scaledefrag-offline
 	install -D -m 644 man/scaledefrag-offline.8 $(DESTDIR)$(PREFIX)/share/man/man8/scaledefrag-offline.8
+	install -D -m 644 docs/json.md $(DESTDIR)$(PREFIX)/share/doc/scaledefrag-offline/json.md
+	install -D -m 644 $(BUILD)/completions/bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/scaledefrag-offline
+	install -D -m 644 $(BUILD)/completions/zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_scaledefrag-offline
+	install -D -m 644 $(BUILD)/completions/fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/scaledefrag-offline.fish
 
-C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find src include tests fixtures -name '*.[ch]')
+C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find src include tests fixtures completions -name '*.[ch]')
 .PHONY: lint
 lint: ## clang-format, cppcheck, the man page's own check
 	clang-format --dry-run -Werror $(C_FILES)
@@ -126,4 +144,4 @@ lint: ## clang-format, cppcheck, the man page's own check
 clean: ## remove build folders
 	rm -rf build build-*
 
--include $(OBJ:.o=.d) $(SUPPORT:.o=.d) $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.d,$(wildcard tests/unit/*.c))
+-include $(OBJ:.o=.d) $(BUILD)/completions/generate.d $(SUPPORT:.o=.d) $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.d,$(wildcard tests/unit/*.c))

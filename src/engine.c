@@ -91,16 +91,17 @@ static int set_slabs(const struct run *run, struct planner_options *po, struct e
 	return 0;
 }
 
-static int make(struct run *run, struct error *err)
+int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struct error *err)
 {
 	struct planner_options po = run->o->plan;
 
+	po.mode = mode;
 	if (set_slabs(run, &po, err))
 		return -1;
 	po.min_runs = run->o->min_runs;
 	po.min_extent_blocks =
 		run->o->min_extent / run->block_size + (run->o->min_extent % run->block_size != 0);
-	return planner_make(run->s, &po, &run->made, err);
+	return planner_make(run->s, &po, out, err);
 }
 
 /* Bytes of a batch. A budget is kept batch by batch, so it has to be many of them. */
@@ -146,7 +147,7 @@ static int make_plan(struct run *run, struct error *err)
 	run_tell(run, 0, 1);
 	if (run->o->given_plan)
 		run->p = run->o->given_plan;
-	else if (make(run, err))
+	else if (run_make_plan(run, run->o->plan.mode, &run->made, err))
 		return -1;
 	else
 		run->p = run->made;
@@ -182,6 +183,8 @@ static int run_rounds(struct run *run, struct error *err)
 		figures_left_out(run);
 		if (run->rounds == 1) {
 			if (figures_plan(run, err))
+				return -1;
+			if (run->o->advise && advice_modes(run, err))
 				return -1;
 			if (run->o->ready)
 				run->o->ready(run->o->observer_ctx, run->r, run->s, run->p);

@@ -87,6 +87,13 @@ void figures_volume(struct run *run);
 void figures_before(struct run *run);
 void figures_left_out(struct run *run);
 int figures_plan(struct run *run, struct error *err);
-int figures_end(struct run *run); /* -1: no memory */
+int figures_end(struct run *run);					   /* -1: no memory */
+double figures_estimate(uint64_t bytes, uint64_t moves, uint64_t batches); /* seconds */
+/* -c: plans for the modes that were not asked for, and the one to recommend. */
+int advice_modes(struct run *run, struct error *err);
+/* A plan of this round's snapshot. */
+int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struct error *err);
+void pictures_before(struct run *run);
+void pictures_after(struct run *run, const struct state *st); /* or, with -n, as planned */
 
 #endif

@@ -37,6 +37,7 @@ void figures_before(struct run *run)
 	report_score_state(run->st, &r->score_before);
 	memcpy(r->left, run->s->count, sizeof r->left);
 	r->longest_gap = ideal_longest_gap(run->ideal);
+	pictures_before(run);
 }
 
 void figures_left_out(struct run *run)
@@ -46,12 +47,12 @@ void figures_left_out(struct run *run)
 }
 
 /* Where the plan is not carried out to its end, its own prediction does not hold. */
-static int predict(const struct run *run, struct summary *out, struct error *err)
+static int predict(struct run *run, struct summary *out, struct error *err)
 {
 	struct state *st;
 	int rc;
 
-	if (run->n_do == run->p->n_batch) {
+	if (run->n_do == run->p->n_batch && !run->o->dry_run) {
 		*out = run->p->predicted;
 		return 0;
 	}
@@ -62,8 +63,19 @@ static int predict(const struct run *run, struct summary *out, struct error *err
 		rc = plan_apply(run->p, b, NULL, st, err);
 	if (!rc)
 		rc = state_summary(st, run->ideal, out);
+	if (!rc && run->o->dry_run)
+		pictures_after(run, st);
 	state_free(st);
 	return rc;
+}
+
+/*
+ * A rough guess, and said to be one: 200 MB/s of copying, a random read each 25 us at depth, and
+ * four flushes of 5 ms a batch.
+ */
+double figures_estimate(uint64_t bytes, uint64_t moves, uint64_t batches)
+{
+	return (double)bytes / 200e6 + (double)moves * 25e-6 + (double)batches * 0.02;
 }
 
 int figures_plan(struct run *run, struct error *err)
@@ -77,12 +89,7 @@ int figures_plan(struct run *run, struct error *err)
 		for (uint64_t i = 0; i < run->p->batch[b].n_file; i++)
 			r->plan_moves += run->p->file[run->p->batch[b].first_file + i].n_move;
 	r->plan_bytes = run_batch_bytes(run, 0, run->n_do);
-	/*
-	 * A rough guess, and said to be one: 200 MB/s of copying, a random read each 25 us at
-	 * depth, and four flushes of 5 ms a batch.
-	 */
-	r->estimate_seconds = (double)r->plan_bytes / 200e6 + (double)r->plan_moves * 25e-6 +
-			      (double)r->plan_batches * 0.02;
+	r->estimate_seconds = figures_estimate(r->plan_bytes, r->plan_moves, r->plan_batches);
 	return 0;
 }
 
@@ -194,11 +201,21 @@ static void name_them(struct report_file *v, size_t n, const uint32_t *inos, cha
 	}
 }
 
+static size_t unique(uint32_t *v, size_t n)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!k || v[k - 1] != v[i])
+			v[k++] = v[i];
+	return k;
+}
+
 /* Names are a courtesy: a failure to read them is no failure of the run. */
 static void look_up_names(struct run *run)
 {
 	struct report *r = run->r;
-	size_t n = r->n_stay + r->n_dropped, k = 0;
+	size_t n = r->n_stay + r->n_dropped + r->n_worst, k = 0;
 	uint32_t *inos = calloc(n + 1, sizeof *inos);
 	char **paths = calloc(n + 1, sizeof *paths);
 	struct error ignored = ERROR_INIT;
@@ -209,10 +226,14 @@ static void look_up_names(struct run *run)
 		inos[k++] = r->stay[i].ino;
 	for (size_t i = 0; i < r->n_dropped; i++)
 		inos[k++] = r->dropped[i].ino;
+	for (size_t i = 0; i < r->n_worst; i++)
+		inos[k++] = r->worst[i].ino;
 	qsort(inos, n, sizeof *inos, cmp_u32);
+	n = unique(inos, n);
 	if (scan_names(run->v, inos, n, paths, &ignored) == 0) {
 		name_them(r->stay, r->n_stay, inos, paths, n);
 		name_them(r->dropped, r->n_dropped, inos, paths, n);
+		name_them(r->worst, r->n_worst, inos, paths, n);
 	}
 	for (size_t i = 0; i < n; i++)
 		free(paths[i]);
@@ -243,6 +264,7 @@ int figures_end(struct run *run)
 	if (r->has_after) {
 		state_summary(run->st, run->ideal, &r->after);
 		report_score_state(run->st, &r->score_after);
+		pictures_after(run, run->st);
 	}
 	run_settle_touched(run);
 	r->worse = run_worse(run);

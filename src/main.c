@@ -6,22 +6,30 @@
  * standard error. Exit codes are those of fsck(8), see enum error_kind; never 1.
  */
 #include "options.h"
-#include <errno.h>
+#include "outputs.h"
 #include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 /* Set by signals, read by the engine. */
 static volatile sig_atomic_t stop, time_over;
 
+/* Read by main, at the next progress. */
+static volatile sig_atomic_t show_asked;
+enum { SHOW = 1, HIDE };
+
+enum { OUT_JSON, OUT_PAGE, OUT_SVG, OUTPUTS };
+
 struct session {
 	const struct options *o;
 	struct progress *progress;
-	FILE *json; /* --json=FILE */
+	struct output out[OUTPUTS];
 };
 
 static void on_signal(int sig)
@@ -41,6 +49,12 @@ static void on_alarm(int sig)
 	}
 }
 
+/* As e2fsck: SIGUSR1 starts, SIGUSR2 stops the display of progress. */
+static void on_show(int sig)
+{
+	show_asked = sig == SIGUSR1 ? SHOW : HIDE;
+}
+
 static void catch_signals(const struct options *o)
 {
 	static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
@@ -49,6 +63,9 @@ static void catch_signals(const struct options *o)
 	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
 		if (sigaction(caught[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup */
 			sigaction(caught[i], &sa, NULL);
+	sa.sa_handler = on_show;
+	sigaction(SIGUSR1, &sa, NULL);
+	sigaction(SIGUSR2, &sa, NULL);
 	sa.sa_handler = on_alarm;
 	sigaction(SIGALRM, &sa, NULL);
 	if (o->time_limit)
@@ -128,60 +145,43 @@ static void on_progress(void *ctx, enum report_phase phase, uint64_t done, uint6
 {
 	const struct session *ss = ctx;
 
+	if (show_asked) {
+		progress_show(ss->progress, show_asked == SHOW);
+		show_asked = 0;
+	}
 	progress_set(ss->progress, phase, done, total, bytes);
 }
 
-/* An earlier report? One byte would not tell it from an image, whose first 1,024 are anybody's. */
-static bool is_report(int fd)
+/* How wide a page is, and what may be on it. */
+static struct report_map_style map_style(void)
 {
-	static const char key[] = "\"schema\"";
-	char head[64];
-	ssize_t n = pread(fd, head, sizeof(head), 0);
+	struct report_map_style style = { .columns = 80 };
+	const char *columns = getenv("COLUMNS"), *term = getenv("TERM"), *no = getenv("NO_COLOR");
+	bool tty = isatty(STDOUT_FILENO);
+	locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+	struct winsize ws;
+	unsigned long n = columns ? strtoul(columns, NULL, 10) : 0;
 
-	return n > 0 && head[0] == '{' && memmem(head, (size_t)n, key, sizeof(key) - 1);
+	if (tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col)
+		n = ws.ws_col;
+	if (n)
+		style.columns = n < 400 ? (unsigned)n : 400;
+	style.colour = tty && !(no && *no) && term && strcmp(term, "dumb");
+	/* Not setlocale: which bytes a glob matches must not depend on it. */
+	if (locale) {
+		style.unicode = strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
+		freelocale(locale);
+	}
+	return style;
 }
 
-/*
- * Opened before the run, so that a bad path shows before anything is written. An existing file is
- * replaced only if it looks like a report: a slip must not cost an image.
- */
-static int open_json(const char *path, FILE **out, struct error *err)
+static int write_json(struct session *ss, const struct report *r)
 {
-	struct stat st;
-	/* A pipe opened for reading too would not wait for its reader, and lose the report. */
-	bool pipe = stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
-	int fd = open(path, (pipe ? O_WRONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NOCTTY, 0666);
+	struct output *json = &ss->out[OUT_JSON];
 
-	if (fd < 0 && (errno == EINVAL || errno == ESPIPE || errno == EACCES))
-		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0)
-		return error_sys(err, ERROR_USAGE, errno, "--json: cannot write %s", path);
-	if (fstat(fd, &st) == 0 &&
-	    (S_ISBLK(st.st_mode) || (S_ISREG(st.st_mode) && st.st_size && !is_report(fd)))) {
-		close(fd);
-		return error_set(err, ERROR_USAGE,
-				 "--json: %s is there and is no JSON report: not replaced", path);
-	}
-	*out = fdopen(fd, "w"); /* doesn't truncate; write_json does */
-	if (!*out) {
-		close(fd);
-		return error_nomem(err, "the JSON report");
-	}
-	return 0;
-}
-
-static int write_json(const struct session *ss, const struct report *r)
-{
-	struct stat st;
-	int rc;
-
-	if (!ss->json)
+	if (!json->file)
 		return report_json(stdout, r);
-	if (fstat(fileno(ss->json), &st) == 0 && S_ISREG(st.st_mode) &&
-	    ftruncate(fileno(ss->json), 0))
-		return -1;
-	rc = report_json(ss->json, r);
-	return fflush(ss->json) ? -1 : rc;
+	return output_begin(json) || report_json(json->file, r) || fflush(json->file) ? -1 : 0;
 }
 
 /* The text may quote names: escaped. */
@@ -198,22 +198,33 @@ static void complain_dropped(const struct report *r)
 {
 	char text[80];
 
-	snprintf(text, sizeof(text), "done, but %zu files were dropped for I/O errors",
-		 r->n_dropped);
+	snprintf(text, sizeof(text), "done, but with %zu file%s dropped for I/O errors",
+		 r->n_dropped, r->n_dropped == 1 ? "" : "s");
 	complain(text);
 }
 
 /* The report; -1 if it could not be written. */
-static int show(const struct session *ss, const struct report *r)
+static int show(struct session *ss, const struct report *r)
 {
 	const struct options *o = ss->o;
+	struct output *page = &ss->out[OUT_PAGE], *svg = &ss->out[OUT_SVG];
 	int rc = 0;
 
 	/* After a refusal there is nothing to report but the reason. */
-	if (text_wanted(o) && (!r->error || r->transactions))
+	if (text_wanted(o) && (!r->error || r->transactions)) {
+		if (o->map) {
+			struct report_map_style style = map_style();
+
+			report_map(stdout, r, &style);
+		}
 		report_text(stdout, r, o->verbose);
+	}
 	if (o->json)
 		rc = write_json(ss, r);
+	if (page->file && (output_begin(page) || report_html(page->file, r)))
+		rc = -1;
+	if (svg->file && (output_begin(svg) || report_svg(svg->file, r)))
+		rc = -1;
 	if (fflush(stdout) || ferror(stdout))
 		rc = -1;
 	return rc;
@@ -221,22 +232,33 @@ static int show(const struct session *ss, const struct report *r)
 
 static int run(const struct options *o)
 {
-	struct session ss = { .o = o };
+	struct session ss = {
+		.o = o,
+		.out = { [OUT_JSON] = { "--json", "JSON report", "\"schema\"", o->json_path, NULL },
+			 [OUT_PAGE] = { "--report", "report", REPORT_MARK, o->page_path, NULL },
+			 [OUT_SVG] = { "--svg", "SVG of this program", REPORT_MARK, o->svg_path,
+				       NULL } },
+	};
 	struct engine_options e = o->engine;
 	struct error err = ERROR_INIT;
 	struct report r = { 0 };
 	int code;
 
-	if (o->json_path && open_json(o->json_path, &ss.json, &err)) {
-		complain(err.text);
-		return (int)err.kind;
-	}
-	if (progress_new(o->quiet || o->no_progress ? -1 : STDERR_FILENO, o->lines_fd,
+	for (int i = 0; i < OUTPUTS; i++)
+		if (output_open(&ss.out[i], &err)) {
+			complain(err.text);
+			code = (int)err.kind;
+			goto out;
+		}
+	if (progress_new(o->quiet || o->progress_json ? -1 : STDERR_FILENO, o->lines_fd,
 			 e.volume.path, &ss.progress)) {
 		complain("out of memory");
 		code = ERROR_OPERATION;
 		goto out;
 	}
+	if (o->progress_json)
+		progress_json(ss.progress, STDERR_FILENO);
+	progress_show(ss.progress, !o->no_progress);
 	e.clock = get_clock;
 	e.clock_ctx = (void *)o;
 	e.stop = &stop;
@@ -261,8 +283,8 @@ static int run(const struct options *o)
 		complain_dropped(&r);
 	report_release(&r);
 out:
-	if (ss.json)
-		fclose(ss.json);
+	for (int i = 0; i < OUTPUTS; i++)
+		output_close(&ss.out[i]);
 	return code;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "options.h"
 #include "scaledefrag/move.h"
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -27,6 +26,9 @@ enum {
 	OPT_JSON,
 	OPT_PROGRESS,
 	OPT_LIST,
+	OPT_MAP,
+	OPT_REPORT,
+	OPT_SVG,
 	OPT_SLAB,
 	OPT_MIN_EXTENT,
 	OPT_MIN_RUNS,
@@ -42,36 +44,42 @@ enum {
 };
 
 static const struct option_def table[] = {
-	{ 'n', NULL, NULL, "dry run: show the plan, write nothing" },
-	{ 'c', NULL, NULL, "report fragmentation, write nothing" },
-	{ 'p', NULL, NULL, "run e2fsck -p first" },
-	{ 'y', NULL, NULL, "accepted; no question is ever asked" },
-	{ 'q', NULL, NULL, "print errors only" },
-	{ 'v', NULL, NULL, "print more" },
-	{ 'C', NULL, "FD", "write progress lines to descriptor FD, as e2fsck" },
-	{ OPT_MODE, "mode", "MODE", "files (default), free or shrink, see the man page" },
-	{ OPT_SLAB, "slab", "SIZE", "mode free: empty whole aligned slabs of this size" },
-	{ OPT_PATH, "path", "PATH", "only this file, or this directory's; may be repeated" },
-	{ OPT_INCLUDE, "include", "GLOB", "only files that match; may be repeated" },
-	{ OPT_EXCLUDE, "exclude", "GLOB", "not files that match; may be repeated" },
-	{ OPT_PIN, "pin", "GLOB", "don't move files that match; may be repeated" },
-	{ OPT_MIN_EXTENT, "min-extent", "SIZE", "leave files whose runs are all this long" },
-	{ OPT_MIN_RUNS, "min-runs", "N", "leave files with fewer runs" },
-	{ OPT_BUDGET, "budget", "SIZE", "copy at most so much" },
-	{ OPT_TIME_LIMIT, "time-limit", "TIME", "stop after this time: 90s, 5m, 2h" },
-	{ OPT_VERIFY, "verify", NULL, "read every copy back before it counts" },
-	{ OPT_PARTITION, "partition", "N", "use partition N of a whole-disk image" },
-	{ OPT_JSON, "json", "[=FILE]", "report as JSON, on standard output or to FILE" },
-	{ OPT_LIST, "list", "N", "list at most N files that stay fragmented (10)" },
-	{ OPT_PROGRESS, "progress", "WHEN", "progress bar: auto (default) or never" },
-	{ OPT_THREADS, "threads", "N", "threads (default: processors, at most 16)" },
-	{ OPT_QUEUE_DEPTH, "queue-depth", "N", "requests in flight (default 128)" },
-	{ OPT_MEMORY, "memory", "SIZE", "memory for buffers (default 192M)" },
-	{ OPT_BATCH_SIZE, "batch-size", "SIZE", "bytes copied per transaction (default 256M)" },
-	{ OPT_DUMP_SNAPSHOT, "dump-snapshot", NULL, "with -n or -c: print what was found" },
-	{ OPT_DUMP_PLAN, "dump-plan", NULL, "with -n or -c: print the plan" },
-	{ 'V', "version", NULL, "print the version" },
-	{ 'h', "help", NULL, "print this" },
+	{ 'n', NULL, NULL, "dry run: show the plan, write nothing", NULL },
+	{ 'c', NULL, NULL, "report fragmentation, write nothing", NULL },
+	{ 'p', NULL, NULL, "run e2fsck -p first", NULL },
+	{ 'y', NULL, NULL, "accepted; no question is ever asked", NULL },
+	{ 'q', NULL, NULL, "print errors only", NULL },
+	{ 'v', NULL, NULL, "print more", NULL },
+	{ 'C', NULL, "FD", "write progress lines to descriptor FD, as e2fsck", NULL },
+	{ OPT_MODE, "mode", "MODE", "files (default), free or shrink, see the man page",
+	  "files free shrink" },
+	{ OPT_SLAB, "slab", "SIZE", "mode free: empty whole aligned slabs of this size", NULL },
+	{ OPT_PATH, "path", "PATH", "only this file, or this directory's; may be repeated", NULL },
+	{ OPT_INCLUDE, "include", "GLOB", "only files that match; may be repeated", NULL },
+	{ OPT_EXCLUDE, "exclude", "GLOB", "not files that match; may be repeated", NULL },
+	{ OPT_PIN, "pin", "GLOB", "don't move files that match; may be repeated", NULL },
+	{ OPT_MIN_EXTENT, "min-extent", "SIZE", "leave files whose runs are all this long", NULL },
+	{ OPT_MIN_RUNS, "min-runs", "N", "leave files with fewer runs", NULL },
+	{ OPT_BUDGET, "budget", "SIZE", "copy at most so much", NULL },
+	{ OPT_TIME_LIMIT, "time-limit", "TIME", "stop after this time: 90s, 5m, 2h", NULL },
+	{ OPT_VERIFY, "verify", NULL, "read every copy back before it counts", NULL },
+	{ OPT_PARTITION, "partition", "N", "use partition N of a whole-disk image", NULL },
+	{ OPT_JSON, "json", "[=FILE]", "report as JSON, on standard output or to FILE", NULL },
+	{ OPT_LIST, "list", "N", "list at most N files that stay fragmented (10)", NULL },
+	{ OPT_MAP, "map", NULL, "draw where files and free space are", NULL },
+	{ OPT_REPORT, "report", "FILE", "report as an HTML page with maps", NULL },
+	{ OPT_SVG, "svg", "FILE", "the maps as an SVG image", NULL },
+	{ OPT_PROGRESS, "progress", "WHEN", "auto (default): a bar on a terminal; never; json",
+	  "auto never json" },
+	{ OPT_THREADS, "threads", "N", "threads (default: processors, at most 16)", NULL },
+	{ OPT_QUEUE_DEPTH, "queue-depth", "N", "requests in flight (default 128)", NULL },
+	{ OPT_MEMORY, "memory", "SIZE", "memory for buffers (default 192M)", NULL },
+	{ OPT_BATCH_SIZE, "batch-size", "SIZE", "bytes copied per transaction (default 256M)",
+	  NULL },
+	{ OPT_DUMP_SNAPSHOT, "dump-snapshot", NULL, "with -n or -c: print what was found", NULL },
+	{ OPT_DUMP_PLAN, "dump-plan", NULL, "with -n or -c: print the plan", NULL },
+	{ 'V', "version", NULL, "print the version", NULL },
+	{ 'h', "help", NULL, "print this", NULL },
 };
 
 #define N_OPTIONS (sizeof(table) / sizeof(table[0]))
@@ -107,68 +115,6 @@ void options_help(FILE *to)
 		"not supported, 32 stopped (run again to go on). See scaledefrag-offline(8).\n");
 }
 
-static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
-{
-	char *end;
-	unsigned long long n;
-
-	if (!isdigit((unsigned char)*text))
-		return -1;
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	if (errno || *end || n < min || n > max)
-		return -1;
-	*out = n;
-	return 0;
-}
-
-int options_size(const char *text, uint64_t *bytes)
-{
-	static const char units[] = "KMGT";
-	const char *unit;
-	char *end;
-	unsigned long long n;
-	unsigned shift = 0;
-
-	if (!isdigit((unsigned char)*text))
-		return -1;
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	if (errno)
-		return -1;
-	unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
-	if (unit) {
-		shift = 10 * (unsigned)(unit - units + 1);
-		end++;
-		if (strcmp(end, "iB") == 0)
-			end += 2;
-	}
-	if (*end || n > UINT64_MAX >> shift)
-		return -1;
-	*bytes = n << shift;
-	return 0;
-}
-
-int options_duration(const char *text, unsigned *seconds)
-{
-	static const char units[] = "smh";
-	const char *unit;
-	char *end;
-	unsigned long long n, factor = 1;
-
-	if (!isdigit((unsigned char)*text))
-		return -1;
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	unit = *end ? strchr(units, *end) : NULL;
-	for (; unit && unit > units; unit--)
-		factor *= 60;
-	if (errno || (*end && (!unit || end[1])) || n > INT_MAX / factor)
-		return -1;
-	*seconds = (unsigned)(n * factor);
-	return 0;
-}
-
 /* The option as the user knows it: "-n" or "--threads". */
 static const char *shown(int id, char *out, size_t size)
 {
@@ -190,7 +136,7 @@ static int set_number(int id, const char *text, uint64_t min, uint64_t max, unsi
 	char name[32];
 	uint64_t n;
 
-	if (parse_number(text, min, max, &n))
+	if (options_number(text, min, max, &n))
 		return error_set(err, ERROR_USAGE, "%s: '%s' is not a number from %llu to %llu",
 				 shown(id, name, sizeof(name)), text, (unsigned long long)min,
 				 (unsigned long long)max);
@@ -216,25 +162,31 @@ static int set_time_limit(const char *text, unsigned *seconds, struct error *err
 	return 0;
 }
 
-/* The descriptor must be open now: later its number could be the file system's own. */
-static int set_lines_fd(const char *text, int *fd, struct error *err)
+/*
+ * As e2fsck: a negative number is its absolute value, and nothing is written before SIGUSR1. The
+ * descriptor must be open now: later its number could be the file system's own.
+ */
+static int set_lines_fd(const char *text, struct options *o, struct error *err)
 {
+	bool hidden = *text == '-';
 	unsigned n;
 
-	if (set_number('C', text, 0, 1 << 20, &n, err))
+	if (set_number('C', text + hidden, 0, 1 << 20, &n, err))
 		return -1;
 	if (n && fcntl((int)n, F_GETFD) < 0)
 		return error_sys(err, ERROR_USAGE, errno, "-C: descriptor %u", n);
-	*fd = n ? (int)n : -1;
+	o->lines_fd = n ? (int)n : -1;
+	o->no_progress = hidden;
 	return 0;
 }
 
 static int set_progress(const char *text, struct options *o, struct error *err)
 {
-	if (strcmp(text, "auto") && strcmp(text, "never"))
-		return error_set(err, ERROR_USAGE, "--progress: '%s' is neither auto nor never",
-				 text);
-	o->no_progress = text[0] == 'n';
+	if (strcmp(text, "auto") && strcmp(text, "never") && strcmp(text, "json"))
+		return error_set(err, ERROR_USAGE,
+				 "--progress: '%s' is none of auto, never and json", text);
+	o->no_progress = strcmp(text, "never") == 0;
+	o->progress_json = strcmp(text, "json") == 0;
 	return 0;
 }
 
@@ -273,6 +225,34 @@ static int add_scope(int id, enum scope_kind kind, const char *text, struct opti
 	return 0;
 }
 
+/* What is reported, and where to. */
+static bool set_output(int id, const char *arg, struct options *o)
+{
+	switch (id) {
+	case OPT_JSON:
+		o->json = true;
+		/* Standard output under a name: opened anew it would be overwritten by the text. */
+		o->json_path = arg && strcmp(arg, "-") && strcmp(arg, "/dev/stdout") ? arg : NULL;
+		return true;
+	case OPT_MAP:
+		o->map = true;
+		return true;
+	case OPT_REPORT:
+		o->page_path = arg;
+		return true;
+	case OPT_SVG:
+		o->svg_path = arg;
+		return true;
+	case OPT_DUMP_SNAPSHOT:
+		o->dump_snapshot = true;
+		return true;
+	case OPT_DUMP_PLAN:
+		o->dump_plan = true;
+		return true;
+	}
+	return false;
+}
+
 static int set_option(int id, const char *arg, struct options *o, struct error *err)
 {
 	struct engine_options *e = &o->engine;
@@ -302,7 +282,7 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		o->help = true;
 		return 0;
 	case 'C':
-		return set_lines_fd(arg, &o->lines_fd, err);
+		return set_lines_fd(arg, o, err);
 	case OPT_MODE:
 		return set_mode(arg, o, err);
 	case OPT_SLAB:
@@ -326,11 +306,6 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 	case OPT_VERIFY:
 		e->verify = true;
 		return 0;
-	case OPT_JSON:
-		o->json = true;
-		/* Standard output under a name: opened anew it would be overwritten by the text. */
-		o->json_path = arg && strcmp(arg, "-") && strcmp(arg, "/dev/stdout") ? arg : NULL;
-		return 0;
 	case OPT_PROGRESS:
 		return set_progress(arg, o, err);
 	case OPT_THREADS:
@@ -345,13 +320,9 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		return set_size(id, arg, &e->memory, err);
 	case OPT_BATCH_SIZE:
 		return set_size(id, arg, &e->batch_bytes, err);
-	case OPT_DUMP_SNAPSHOT:
-		o->dump_snapshot = true;
-		return 0;
-	case OPT_DUMP_PLAN:
-		o->dump_plan = true;
-		return 0;
 	}
+	if (set_output(id, arg, o))
+		return 0;
 	return error_set(err, ERROR_OPERATION, "option %d is in the table but not known", id);
 }
 
@@ -420,6 +391,10 @@ static int check(const struct options *o, struct error *err)
 	if ((o->dump_snapshot || o->dump_plan) && o->json && !o->json_path)
 		return error_set(err, ERROR_USAGE,
 				 "a dump and --json can't both go to standard output");
+	if (o->map && (o->quiet || (o->json && !o->json_path) || o->dump_snapshot || o->dump_plan))
+		return error_set(err, ERROR_USAGE,
+				 "--map goes with the text report: not with -q, a dump, or --json "
+				 "without a FILE");
 	if (e->slab && e->plan.mode != PLAN_FREE)
 		return error_set(err, ERROR_USAGE, "--slab needs --mode free");
 	if (e->batch_bytes < ENGINE_BATCH_MIN)
@@ -433,7 +408,7 @@ static int read_epoch(struct options *o, struct error *err)
 
 	if (!text || !*text)
 		return 0;
-	if (parse_number(text, 0, UINT32_MAX, &o->epoch))
+	if (options_number(text, 0, UINT32_MAX, &o->epoch))
 		return error_set(err, ERROR_USAGE,
 				 "SOURCE_DATE_EPOCH: '%s' is not a number of seconds", text);
 	o->has_epoch = true;
@@ -484,7 +459,10 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 		return -1;
 	o.engine.volume.path = argv[optind];
 	o.engine.volume.read_only = o.engine.dry_run || o.engine.report_only;
-	o.engine.names = o.engine.list && (!o.quiet || o.json);
+	o.engine.names = o.engine.list && (!o.quiet || o.json || o.page_path);
+	o.engine.advise = o.engine.report_only && !o.dump_snapshot && !o.dump_plan &&
+			  (!o.quiet || o.json || o.page_path);
+	o.engine.pictures = o.map || o.page_path || o.svg_path;
 	*out = o;
 	out->engine.scope = out->scope;
 	return 0;

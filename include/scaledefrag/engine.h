@@ -30,6 +30,8 @@ struct engine_options {
 	bool dry_run;	     /* -n */
 	bool verify;	     /* --verify */
 	bool names;	     /* look up paths for the files listed in the report */
+	bool advise;	     /* with report_only: figures for all modes, and which to choose */
+	bool pictures;	     /* maps, and the worst files before, for the report */
 	unsigned threads, queue_depth;
 	uint64_t memory;      /* bytes; 0: default */
 	uint64_t batch_bytes; /* 0: default */

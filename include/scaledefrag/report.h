@@ -7,6 +7,7 @@
 #ifndef SCALEDEFRAG_REPORT_H
 #define SCALEDEFRAG_REPORT_H
 
+#include "scaledefrag/picture.h"
 #include "scaledefrag/snapshot.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,6 +49,17 @@ struct report_score {
 	const char *verdict;
 };
 
+struct report_mode { /* what a run in this mode would do, by its plan */
+	const char *name;
+	bool known; /* else the volume is too large to find out by the way */
+	uint64_t bytes, moves, batches;
+	double seconds; /* estimate */
+	struct summary predicted;
+	uint64_t files_end; /* the first block behind all movable files */
+};
+
+#define REPORT_MODES 4
+
 struct report {
 	const char *name; /* volume_name */
 	char what[160];	  /* volume_what */
@@ -78,6 +90,16 @@ struct report {
 	struct report_file *dropped;
 	size_t n_dropped;
 	const char *error; /* text of the error that ended it, or NULL */
+	struct free_sizes free_before, free_after;
+	bool has_free_after; /* after the run, or with -n as planned */
+	/* Where asked for, else NULL; malloc'ed. `after`: re-read, or with -n as planned. */
+	struct picture *picture_before, *picture_after;
+	struct report_file *worst; /* before the run, most runs first; where asked for */
+	size_t n_worst;
+	struct report_mode modes[REPORT_MODES]; /* -c */
+	size_t n_modes;
+	const struct report_mode *recommended; /* one of them, or NULL */
+	uint64_t files_end;		       /* as of a mode, now */
 };
 
 void report_release(struct report *r); /* frees the arrays and paths */
@@ -85,6 +107,21 @@ void report_release(struct report *r); /* frees the arrays and paths */
 void report_intro(FILE *to, const struct report *r);		 /* one line before the start */
 void report_text(FILE *to, const struct report *r, int verbose); /* before/after */
 int report_json(FILE *to, const struct report *r); /* one document, "schema": 1; -1: write error */
+
+struct report_map_style {
+	unsigned columns;     /* width of the page */
+	bool unicode, colour; /* else ASCII, plain */
+};
+
+/* The pictures as characters, at most 8 lines each; nothing if there are none. */
+void report_map(FILE *to, const struct report *r, const struct report_map_style *style);
+/*
+ * One self-contained page, and one image of its maps: no script, nothing loaded from elsewhere;
+ * names are escaped. Both have REPORT_MARK in their first 128 bytes. -1: write error.
+ */
+#define REPORT_MARK "<!-- scaledefrag-offline -->"
+int report_html(FILE *to, const struct report *r);
+int report_svg(FILE *to, const struct report *r);
 /* "name with \x1b escaped"; malloc'ed, NULL: no memory. Valid UTF-8 printables stay; the rest
  * becomes \xHH. */
 char *report_escape(const char *name);
@@ -96,6 +133,10 @@ int progress_new(int bar_fd /* -1: none */, int lines_fd /* -1: none */, const c
 		 struct progress **out);
 void progress_set(struct progress *p, enum report_phase phase, uint64_t done, uint64_t total,
 		  uint64_t bytes);
+/* Besides, one JSON object a line on this descriptor: phase, done, total, bytes copied, seconds. */
+void progress_json(struct progress *p, int fd);
+/* Shows or hides all of it, as SIGUSR1 and SIGUSR2 ask e2fsck to; shown at first. */
+void progress_show(struct progress *p, bool show);
 void progress_clear(struct progress *p); /* wipes the bar: before anything else is printed */
 void progress_free(struct progress *p);	 /* clears the bar; NULL is fine */
 

@@ -123,8 +123,10 @@ static int check_features(const struct journal *j, struct error *err)
 	if (unknown || s->ro_compat || s->compat & ~JBD2_COMPAT_CHECKSUM)
 		return error_set(err, ERROR_USAGE,
 				 "the journal of %s has features that are not supported (compat "
-				 "%#x, incompat %#x, ro_compat %#x)",
-				 j->name, s->compat & ~JBD2_COMPAT_CHECKSUM, unknown, s->ro_compat);
+				 "%#x, incompat %#x, ro_compat %#x); make a new one: tune2fs -O "
+				 "^has_journal %s && tune2fs -j %s",
+				 j->name, s->compat & ~JBD2_COMPAT_CHECKSUM, unknown, s->ro_compat,
+				 j->name, j->name);
 	if ((s->incompat & JBD2_INCOMPAT_CSUM_ANY) == JBD2_INCOMPAT_CSUM_ANY ||
 	    (s->incompat & JBD2_INCOMPAT_CSUM_ANY && s->compat & JBD2_COMPAT_CHECKSUM))
 		return error_set(err, ERROR_FSCK,
@@ -134,8 +136,10 @@ static int check_features(const struct journal *j, struct error *err)
 	if (s->incompat & JBD2_INCOMPAT_CSUM_ANY) {
 		if (s->checksum_type != JBD2_CHECKSUM_CRC32C)
 			return error_set(err, ERROR_USAGE,
-					 "the journal of %s has checksums of the unknown type %u",
-					 j->name, s->checksum_type);
+					 "the journal of %s has checksums of the unknown type %u; "
+					 "make a new one: tune2fs -O ^has_journal %s && tune2fs -j "
+					 "%s",
+					 j->name, s->checksum_type, j->name, j->name);
 		if (!format_super_csum_ok(j->super_buf, j->format.crc32c))
 			return error_set(err, ERROR_FSCK,
 					 "the journal superblock of %s has a wrong checksum; run: "

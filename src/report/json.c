@@ -72,6 +72,40 @@ static json_t *left_alone(const struct report *r)
 	return o;
 }
 
+/* Free runs by size: [{"min_blocks": 4, ...}]: of 4 to 7 blocks */
+static json_t *sizes(const struct free_sizes *f)
+{
+	json_t *list = json_array();
+
+	for (unsigned k = 0; k < PICTURE_SIZES; k++)
+		if (f->runs[k])
+			json_array_append_new(list, json_pack("{s:I, s:I, s:I}", "min_blocks",
+							      (json_int_t)1 << k, "runs",
+							      (json_int_t)f->runs[k], "blocks",
+							      (json_int_t)f->blocks[k]));
+	return list;
+}
+
+static json_t *modes(const struct report *r)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < r->n_modes; i++) {
+		const struct report_mode *m = &r->modes[i];
+
+		if (m->known)
+			json_array_append_new(
+				list,
+				json_pack("{s:s, s:I, s:I, s:I, s:f, s:I, s:o}", "mode", m->name,
+					  "bytes", (json_int_t)m->bytes, "moves",
+					  (json_int_t)m->moves, "batches", (json_int_t)m->batches,
+					  "estimated_seconds", m->seconds, "files_end_block",
+					  (json_int_t)m->files_end, "predicted",
+					  summary(&m->predicted, NULL)));
+	}
+	return list;
+}
+
 static json_t *times(const struct report *r)
 {
 	json_t *o = json_object();
@@ -125,6 +159,10 @@ static json_t *document(const struct report *r)
 		      (json_int_t)r->left_out_bytes));
 	SET("predicted", scanned ? summary(&r->predicted, NULL) : json_null());
 	SET("after", r->has_after ? summary(&r->after, &r->score_after) : json_null());
+	SET("free_runs_by_size", scanned ? sizes(&r->free_before) : json_null());
+	SET("free_runs_by_size_after", r->has_free_after ? sizes(&r->free_after) : json_null());
+	SET("modes", modes(r));
+	SET("recommended_mode", r->recommended ? json_string(r->recommended->name) : json_null());
 	SET("work", work(r));
 	SET("seconds", times(r));
 	SET("memory_peak_bytes", integer(r->memory_peak));

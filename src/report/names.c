@@ -68,6 +68,10 @@ void report_release(struct report *r)
 {
 	free_files(r->stay, r->n_stay);
 	free_files(r->dropped, r->n_dropped);
-	r->stay = r->dropped = NULL;
-	r->n_stay = r->n_dropped = 0;
+	free_files(r->worst, r->n_worst);
+	free(r->picture_before);
+	free(r->picture_after);
+	r->stay = r->dropped = r->worst = NULL;
+	r->n_stay = r->n_dropped = r->n_worst = 0;
+	r->picture_before = r->picture_after = NULL;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * progress: a bar on a terminal, and e2fsck's completion lines on a descriptor ("pass done total
- * name\n"; e2fsprogs e2fsck/unix.c, e2fsck_update_progress). Both at most ten times a second.
+ * name\n"; e2fsprogs e2fsck/unix.c, e2fsck_update_progress), and lines of JSON. All of them at most
+ * ten times a second.
  */
 #include "names.h"
 #include <errno.h>
@@ -16,11 +17,11 @@
 #define LINE_MAX_LEN 256u
 
 struct progress {
-	int bar_fd, lines_fd;
+	int bar_fd, lines_fd, json_fd;
 	char *name;
-	bool begun, moving, bar_shown;
+	bool hidden, begun, moving, bar_shown;
 	enum report_phase phase;
-	double last, move_start;
+	double start, last, move_start;
 };
 
 static double now(void)
@@ -139,8 +140,34 @@ int progress_new(int bar_fd, int lines_fd, const char *name, struct progress **o
 	}
 	p->bar_fd = bar_fd >= 0 && isatty(bar_fd) ? bar_fd : -1;
 	p->lines_fd = lines_fd;
+	p->json_fd = -1;
+	p->start = now();
 	*out = p;
 	return 0;
+}
+
+void progress_json(struct progress *p, int fd)
+{
+	p->json_fd = fd;
+}
+
+void progress_show(struct progress *p, bool show)
+{
+	if (!show)
+		progress_clear(p);
+	p->hidden = !show;
+}
+
+static void put_json(struct progress *p, double t, uint64_t done, uint64_t total, uint64_t bytes)
+{
+	char line[LINE_MAX_LEN];
+	int n = snprintf(line, sizeof(line),
+			 "{\"phase\": \"%s\", \"pass\": %u, \"done\": %llu, \"total\": %llu, "
+			 "\"bytes\": %llu, \"seconds\": %.3f}\n",
+			 name_phase(p->phase), pass_of(p->phase), (unsigned long long)done,
+			 (unsigned long long)total, (unsigned long long)bytes, t - p->start);
+
+	put(&p->json_fd, line, (size_t)n);
 }
 
 void progress_set(struct progress *p, enum report_phase phase, uint64_t done, uint64_t total,
@@ -148,8 +175,7 @@ void progress_set(struct progress *p, enum report_phase phase, uint64_t done, ui
 {
 	double t;
 
-	(void)bytes;
-	if (p->bar_fd < 0 && p->lines_fd < 0)
+	if (p->hidden || (p->bar_fd < 0 && p->lines_fd < 0 && p->json_fd < 0))
 		return;
 	t = now();
 	if (p->begun && pass_of(phase) == pass_of(p->phase) && done < total &&
@@ -164,6 +190,8 @@ void progress_set(struct progress *p, enum report_phase phase, uint64_t done, ui
 	p->last = t;
 	if (p->bar_fd >= 0)
 		show_bar(p, t, done, total);
+	if (p->json_fd >= 0)
+		put_json(p, t, done, total, bytes);
 	if (p->lines_fd >= 0 &&
 	    dprintf(p->lines_fd, "%u %llu %llu %s\n", pass_of(phase), (unsigned long long)done,
 		    (unsigned long long)total, p->name) < 0)

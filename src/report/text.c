@@ -1,52 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* text: the report for people. */
 #include "names.h"
+#include "numbers.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* Digits in groups of three; `out` holds 32 bytes. */
-static const char *grouped(uint64_t n, char *out)
-{
-	char digits[24];
-	int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n), k = 0;
-
-	for (int i = 0; i < len; i++) {
-		if (i && (len - i) % 3 == 0)
-			out[k++] = ',';
-		out[k++] = digits[i];
-	}
-	out[k] = '\0';
-	return out;
-}
-
-/* "356.2 MiB"; `out` holds 32 bytes. */
-static const char *sized(uint64_t bytes, char *out)
-{
-	static const char *const unit[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	double n = (double)bytes;
-	unsigned u = 0;
-
-	while (n >= 1024 && u < 6) {
-		n /= 1024;
-		u++;
-	}
-	snprintf(out, 32, u ? "%.1f %s" : "%.0f %s", n, unit[u]);
-	return out;
-}
-
-/* "about 4 s"; `out` holds 32 bytes. */
-static const char *lasting(double seconds, char *out)
-{
-	if (seconds < 1)
-		snprintf(out, 32, "less than 1 s");
-	else if (seconds < 120)
-		snprintf(out, 32, "about %.0f s", seconds);
-	else if (seconds < 7200)
-		snprintf(out, 32, "about %.0f min", seconds / 60);
-	else
-		snprintf(out, 32, "about %.1f h", seconds / 3600);
-	return out;
-}
 
 static void print_name(FILE *to, const char *name)
 {
@@ -59,29 +16,31 @@ static void print_name(FILE *to, const char *name)
 void report_intro(FILE *to, const struct report *r)
 {
 	const struct summary *b = &r->before;
-	char n[4][32];
+	char n[4][NUMBER_LEN];
 
 	print_name(to, r->name);
-	fprintf(to, ": %s; %s of %s files fragmented (%s excess runs); ", r->what,
-		grouped(b->frag_files, n[0]), grouped(b->files, n[1]),
-		grouped(b->runs - b->ideal_runs, n[2]));
+	fprintf(to, ": %s; %s of %s fragmented (%s); ", r->what,
+		number_grouped(b->frag_files, n[0]), number_of(b->files, "file", n[1]),
+		number_of(b->runs - b->ideal_runs, "excess run", n[2]));
 	if (r->plan_moves == 0)
 		fprintf(to, r->left_out_batches ? "nothing that fits the budget\n"
 						: "nothing to move\n");
 	else
-		fprintf(to, "%s to write, %s; nothing written yet\n", sized(r->plan_bytes, n[0]),
-			lasting(r->estimate_seconds, n[3]));
+		fprintf(to, "%s to write, %s; nothing written yet\n",
+			number_size(r->plan_bytes, n[0]),
+			number_lasting(r->estimate_seconds, n[3]));
 }
 
 /* One row; `after` NULL: a table of one column. */
 static void row(FILE *to, const char *label, uint64_t before, const uint64_t *after)
 {
-	char a[32], b[32];
+	char a[NUMBER_LEN], b[NUMBER_LEN];
 
 	if (after)
-		fprintf(to, "%-27s %14s %14s\n", label, grouped(before, a), grouped(*after, b));
+		fprintf(to, "%-27s %14s %14s\n", label, number_grouped(before, a),
+			number_grouped(*after, b));
 	else
-		fprintf(to, "%-27s %14s\n", label, grouped(before, a));
+		fprintf(to, "%-27s %14s\n", label, number_grouped(before, a));
 }
 
 static uint64_t average_kib(const struct summary *s, uint32_t block_size)
@@ -132,40 +91,40 @@ static void print_gain(FILE *to, const struct report *r, const struct summary *a
 static void print_work(FILE *to, const struct report *r)
 {
 	double spent = r->seconds[PHASE_MOVE];
-	char n[4][32];
+	char n[4][NUMBER_LEN];
 
-	fprintf(to, "copied %s", sized(r->bytes_moved, n[0]));
+	fprintf(to, "copied %s", number_size(r->bytes_moved, n[0]));
 	if (spent > 0 && r->bytes_moved)
 		fprintf(to, " at %.0f MB/s", (double)r->bytes_moved / spent / 1e6);
-	fprintf(to, " (%s reads, %s writes)\n", grouped(r->data_reads, n[1]),
-		grouped(r->data_writes, n[2]));
+	fprintf(to, " (%s, %s)\n", number_of(r->data_reads, "read", n[1]),
+		number_of(r->data_writes, "write", n[2]));
 	if (r->has_after && r->bytes_moved)
 		print_gain(to, r, &r->after, r->bytes_moved);
-	fprintf(to, "metadata: %s updates, merged into %s blocks journaled, %s write requests out;",
-		grouped(r->updates, n[0]), grouped(r->blocks_logged, n[1]),
-		grouped(r->meta_writes, n[2]));
-	fprintf(to, " %s transactions, %s flushes\n", grouped(r->transactions, n[0]),
-		grouped(r->flushes, n[1]));
+	fprintf(to, "metadata: %s, merged into %s journaled, %s out;",
+		number_of(r->updates, "update", n[0]), number_of(r->blocks_logged, "block", n[1]),
+		number_of(r->meta_writes, "write request", n[2]));
+	fprintf(to, " %s, %s\n", number_of(r->transactions, "transaction", n[0]),
+		number_es(r->flushes, "flush", n[1]));
 }
 
 static void print_times(FILE *to, const struct report *r, int verbose)
 {
-	char n[32];
+	char n[NUMBER_LEN];
 
 	fprintf(to, "seconds:");
 	for (int i = 0; i < PHASES; i++)
 		if (r->seconds[i] >= 0.005 || verbose)
 			fprintf(to, " %s %.2f,", name_phase((enum report_phase)i), r->seconds[i]);
-	fprintf(to, " in all %.2f; memory %s\n", r->seconds_total, sized(r->memory_peak, n));
+	fprintf(to, " in all %.2f; memory %s\n", r->seconds_total, number_size(r->memory_peak, n));
 	if (verbose)
-		fprintf(to, "%s I/O, %u threads, queue depth %u\n",
-			r->direct ? "direct" : "buffered", r->threads, r->queue_depth);
+		fprintf(to, "%s I/O, %s, queue depth %u\n", r->direct ? "direct" : "buffered",
+			number_of(r->threads, "thread", n), r->queue_depth);
 }
 
 /* A file that was dropped, or one that is fragmented; `why`: and stays so. */
 static void print_file(FILE *to, const struct report_file *f, bool dropped, bool why)
 {
-	char n[2][32];
+	char n[2][NUMBER_LEN];
 
 	fprintf(to, "  inode %u", f->ino);
 	if (f->path) {
@@ -175,19 +134,19 @@ static void print_file(FILE *to, const struct report_file *f, bool dropped, bool
 	if (dropped)
 		fprintf(to, ": %s (block %llu)\n", f->why, (unsigned long long)f->block);
 	else
-		fprintf(to, ": %s runs, %s would do%s%s\n", grouped(f->runs, n[0]),
-			grouped(f->ideal_runs, n[1]), why ? ": " : "", why ? f->why : "");
+		fprintf(to, ": %s, %s would do%s%s\n", number_of(f->runs, "run", n[0]),
+			number_grouped(f->ideal_runs, n[1]), why ? ": " : "", why ? f->why : "");
 }
 
 static void print_stay(FILE *to, const struct report *r)
 {
-	char n[32];
+	char n[NUMBER_LEN];
 
 	/* -c changes nothing, so every fragmented file "stays": they are just the worst ones. */
 	if (r->n_stay && r->outcome == OUTCOME_REPORTED)
 		fprintf(to, "most fragmented files:\n");
 	else if (r->n_stay_all && r->outcome != OUTCOME_PLANNED && r->outcome != OUTCOME_REPORTED)
-		fprintf(to, "still fragmented: %s files%s\n", grouped(r->n_stay_all, n),
+		fprintf(to, "still fragmented: %s%s\n", number_of(r->n_stay_all, "file", n),
 			r->n_stay == 0		    ? ""
 			: r->n_stay < r->n_stay_all ? "; those with most runs:"
 						    : ":");
@@ -199,22 +158,23 @@ static void print_stay(FILE *to, const struct report *r)
 
 static void print_left_out(FILE *to, const struct report *r)
 {
-	char n[2][32];
+	char n[2][NUMBER_LEN];
 
 	if (r->left_out_batches)
-		fprintf(to, "left out for the budget: %s batches of the plan, %s to write\n",
-			grouped(r->left_out_batches, n[0]), sized(r->left_out_bytes, n[1]));
+		fprintf(to, "left out for the budget: %s of the plan, %s to write\n",
+			number_es(r->left_out_batches, "batch", n[0]),
+			number_size(r->left_out_bytes, n[1]));
 }
 
 static void print_left(FILE *to, const struct report *r, int verbose)
 {
 	const char *sep = "left alone: ";
-	char n[32];
+	char n[NUMBER_LEN];
 
 	for (int i = LEAVE_NONE + 1; i < LEAVE_REASONS; i++) {
 		if (!r->left[i] || (!verbose && (i == LEAVE_NOTHING || i == LEAVE_RESERVED)))
 			continue;
-		fprintf(to, "%s%s %s", sep, grouped(r->left[i], n),
+		fprintf(to, "%s%s %s", sep, number_grouped(r->left[i], n),
 			name_left_long((enum leave_reason)i));
 		sep = ", ";
 	}
@@ -224,7 +184,7 @@ static void print_left(FILE *to, const struct report *r, int verbose)
 
 static void print_end(FILE *to, const struct report *r)
 {
-	char n[2][32];
+	char n[2][NUMBER_LEN];
 
 	switch (r->outcome) {
 	case OUTCOME_NOTHING:
@@ -237,10 +197,11 @@ static void print_end(FILE *to, const struct report *r)
 	case OUTCOME_PLANNED:
 		if (r->plan_bytes)
 			print_gain(to, r, &r->predicted, r->plan_bytes);
-		fprintf(to, "plan: %s moves in %s batches", grouped(r->plan_moves, n[0]),
-			grouped(r->plan_batches, n[1]));
-		fprintf(to, ", %s to write, %s; nothing was written\n", sized(r->plan_bytes, n[0]),
-			lasting(r->estimate_seconds, n[1]));
+		fprintf(to, "plan: %s in %s", number_of(r->plan_moves, "move", n[0]),
+			number_es(r->plan_batches, "batch", n[1]));
+		fprintf(to, ", %s to write, %s; nothing was written\n",
+			number_size(r->plan_bytes, n[0]),
+			number_lasting(r->estimate_seconds, n[1]));
 		break;
 	case OUTCOME_STOPPED:
 		if (r->left_out_batches && !r->plan_batches) {
@@ -252,29 +213,105 @@ static void print_end(FILE *to, const struct report *r)
 			r->stopped_by ? " by " : "", r->stopped_by ? r->stopped_by : "");
 		break;
 	case OUTCOME_DROPPED:
-		fprintf(to, "done, but %zu files were dropped for I/O errors\n", r->n_dropped);
+		fprintf(to, "done, but with %s dropped for I/O errors\n",
+			number_of(r->n_dropped, "file", n[0]));
 		break;
 	case OUTCOME_FAILED:
 		break;
 	}
 }
 
+static void print_sizes(FILE *to, const struct report *r)
+{
+	const struct free_sizes *f = &r->free_before;
+	char n[4][NUMBER_LEN];
+
+	if (!r->before.free_blocks)
+		return;
+	fprintf(to, "%-27s %14s %14s\n", "free runs by size", "runs", "blocks");
+	for (unsigned k = 0; k < PICTURE_SIZES; k++)
+		if (f->runs[k])
+			fprintf(to, "  %8s to %-13s %14s %14s %5.1f %%\n",
+				number_round_size((uint64_t)r->block_size << k, n[0]),
+				number_round_size((uint64_t)r->block_size << (k + 1), n[1]),
+				number_grouped(f->runs[k], n[2]),
+				number_grouped(f->blocks[k], n[3]),
+				100.0 * (double)f->blocks[k] / (double)r->before.free_blocks);
+}
+
+static void mode_row(FILE *to, const struct report *r, const struct summary *s, uint64_t end)
+{
+	char n[5][NUMBER_LEN];
+
+	fprintf(to, " %10s %11s %9s %11s %11s\n", number_grouped(s->frag_files, n[0]),
+		number_grouped(s->runs - s->ideal_runs, n[1]), number_grouped(s->free_runs, n[2]),
+		number_size(s->longest_free * r->block_size, n[3]),
+		number_size(end * r->block_size, n[4]));
+}
+
+/* -c: what each mode would do. 80 columns. */
+static void print_modes(FILE *to, const struct report *r)
+{
+	char n[NUMBER_LEN];
+
+	if (!r->n_modes)
+		return;
+	fprintf(to, "%-8s %11s %10s %11s %9s %11s %11s\n", "mode", "to copy", "frag.files",
+		"excess runs", "free runs", "longest", "files' end");
+	fprintf(to, "%-8s %11s", "(now)", "");
+	mode_row(to, r, &r->before, r->files_end);
+	for (size_t i = 0; i < r->n_modes; i++) {
+		const struct report_mode *m = &r->modes[i];
+
+		fprintf(to, "%-8s ", m->name);
+		if (!m->known) {
+			fprintf(to, "%11s (this large, only by: -c --mode %s)\n", "?", m->name);
+			continue;
+		}
+		fprintf(to, "%11s", number_size(m->bytes, n));
+		mode_row(to, r, &m->predicted, m->files_end);
+	}
+}
+
+static void print_advice(FILE *to, const struct report *r)
+{
+	const struct report_mode *m = r->recommended;
+	char n[5][NUMBER_LEN];
+
+	if (!r->n_modes)
+		return;
+	if (!m) {
+		fprintf(to, "recommended: none; little would be gained\n");
+		return;
+	}
+	fprintf(to, "recommended: --mode %s; fragmented files %s -> %s, free runs %s -> %s, for %s",
+		m->name, number_grouped(r->before.frag_files, n[0]),
+		number_grouped(m->predicted.frag_files, n[1]),
+		number_grouped(r->before.free_runs, n[2]),
+		number_grouped(m->predicted.free_runs, n[3]), number_size(m->bytes, n[4]));
+	fprintf(to, " copied, %s\n", number_lasting(m->seconds, n[0]));
+}
+
 void report_text(FILE *to, const struct report *r, int verbose)
 {
-	char n[32];
+	char n[NUMBER_LEN];
 
 	if (r->block_size && r->before.files)
 		print_table(to, r);
 	if (r->bytes_moved || r->transactions)
 		print_work(to, r);
 	if (r->n_dropped) {
-		fprintf(to, "dropped for I/O errors: %zu files\n", r->n_dropped);
+		fprintf(to, "dropped for I/O errors: %s\n", number_of(r->n_dropped, "file", n));
 		for (size_t i = 0; i < r->n_dropped; i++)
 			print_file(to, &r->dropped[i], true, true);
 	}
 	if (r->worse)
-		fprintf(to, "worse: %s files have more runs than before\n", grouped(r->worse, n));
+		fprintf(to, "worse: %s with more runs than before\n",
+			number_of(r->worse, "file", n));
 	print_stay(to, r);
+	if (r->outcome == OUTCOME_REPORTED)
+		print_sizes(to, r);
+	print_modes(to, r);
 	print_left_out(to, r);
 	print_left(to, r, verbose);
 	if (verbose && r->longest_gap)
@@ -284,4 +321,5 @@ void report_text(FILE *to, const struct report *r, int verbose)
 			(unsigned long long)r->longest_gap);
 	print_times(to, r, verbose);
 	print_end(to, r);
+	print_advice(to, r);
 }

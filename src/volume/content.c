@@ -96,7 +96,9 @@ static int refuse_type(const struct target *tg, const char *type, struct error *
 			return error_set(err, ERROR_USAGE, "%s is %s, not ext4: %s", tg->shown,
 					 kinds[i].name, kinds[i].help);
 	text_escape(type, strlen(type), shown, sizeof(shown));
-	return error_set(err, ERROR_USAGE, "%s is %s, not ext4", tg->shown, shown);
+	return error_set(err, ERROR_USAGE,
+			 "%s is %s, not ext4; see more of it with: blkid -p -O %llu %s", tg->shown,
+			 shown, (unsigned long long)tg->base, tg->shown);
 }
 
 /* 0: ext or nothing known; -1: something else, or two at once */
@@ -166,8 +168,11 @@ static int refuse_unknown(const struct target *tg, int fd, struct error *err)
 		return error_set(err, ERROR_USAGE,
 				 "%s holds no file system: only zeros in its first %zd bytes",
 				 tg->shown, n);
-	return error_set(err, ERROR_USAGE, "%s holds no ext4 file system%s", tg->shown,
-			 tg->base ? " at that offset" : "");
+	return error_set(
+		err, ERROR_USAGE,
+		"%s holds no ext4 file system%s; see what it holds with: blkid -p -O %llu %s",
+		tg->shown, tg->base ? " at that offset" : "", (unsigned long long)tg->base,
+		tg->shown);
 }
 
 int content_check(const struct target *tg, int fd, struct error *err)

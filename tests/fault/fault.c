@@ -162,13 +162,13 @@ static void sweep_device(struct bench *b, const char *recipe, const struct sweep
 		       (unsigned long long)codes[0]);
 }
 
-static void sweep_malloc(struct bench *b, const char *recipe)
+static void sweep_malloc(struct bench *b, const char *recipe, bool look)
 {
 	char name[64];
 	const char *why = NULL;
-	struct fault f = { .malloc_nth = 0 };
+	struct fault f = { .malloc_nth = 0, .look = look };
 
-	snprintf(name, sizeof(name), "%s/malloc", recipe);
+	snprintf(name, sizeof(name), "%s/malloc%s", recipe, look ? "-look" : "");
 	if (!wanted(b, name))
 		return;
 	do {
@@ -367,7 +367,8 @@ static void the_rest(struct bench *b, const char *recipe)
 {
 	bad_source(b);
 	bad_target(b);
-	sweep_malloc(b, recipe);
+	sweep_malloc(b, recipe, false);
+	sweep_malloc(b, recipe, true);
 }
 
 static void kills(struct bench *b, const char *recipe)

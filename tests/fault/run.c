@@ -65,6 +65,9 @@ static void run_once(const char *path, const struct fault *f, struct outcome *ou
 		.batch_bytes = 96 << 10,
 		.list = 8,
 		.names = true,
+		.pictures = true,
+		.report_only = f->look,
+		.advise = f->look,
 		.clock = fixed_clock,
 	};
 	struct error err = ERROR_INIT;

@@ -26,6 +26,7 @@ struct outcome { /* in shared memory */
 struct fault {
 	struct fault_plan device;
 	uint64_t malloc_nth;
+	bool look; /* -c, with advice */
 };
 
 /* Runs the engine on the judge's image twice, each time from `base`; the image of the second run

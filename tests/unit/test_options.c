@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "../../src/options.c"
+#include "../../src/values.c"
 
 #define MAN_PAGE "man/scaledefrag-offline.8"
 
@@ -79,6 +80,10 @@ static void test_options_parse__everything(void **state)
 	assert_false(o.engine.names);
 	assert_int_equal(parse(&o, &err, "img -p -q --json"), 0); /* options may follow */
 	assert_true(o.engine.volume.preen && o.quiet && o.json && !o.json_path);
+	assert_int_equal(parse(&o, &err, "-C -1 --progress=json img"), 0);
+	assert_true(o.lines_fd == 1 && o.progress_json && !o.no_progress);
+	assert_int_equal(parse(&o, &err, "--progress=json -C -1 img"), 0); /* before SIGUSR1 */
+	assert_true(o.lines_fd == 1 && o.progress_json && o.no_progress);
 	assert_int_equal(parse(&o, &err, "-c -- -img"), 0);
 	assert_string_equal(o.engine.volume.path, "-img");
 }
@@ -188,13 +193,38 @@ static void test_options_parse__refusals(void **state)
 	refused("--memory 20M --threads 16 img", "at least 58M");
 	refused("--batch-size 4K img", "--batch-size");
 	refused("--mode fast img", "'fast'");
-	refused("--progress json img", "'json'");
+	refused("--progress xml img", "'xml'");
+	refused("-C -777 img", "-C");
+	refused("-C --5 img", "-C");
 	refused("-C 777 img", "-C");
 	refused("-n -c img", "-n and -c");
 	refused("-p -n img", "-p");
 	refused("-q -v img", "-q and -v");
 	refused("--dump-plan img", "need -n or -c");
 	refused("-n --dump-plan --json img", "standard output");
+}
+
+/* What completions offer is what the parser takes. */
+static void test_options_table__values_are_accepted(void **state)
+{
+	struct options o;
+	struct error err;
+	char line[64], values[128], *save = NULL;
+	size_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < N_OPTIONS; i++) {
+		if (!table[i].values)
+			continue;
+		snprintf(values, sizeof(values), "%s", table[i].values);
+		for (char *w = strtok_r(values, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+			snprintf(line, sizeof(line), "--%s=%s img", table[i].name, w);
+			if (parse(&o, &err, line))
+				fail_msg("%s: %s", line, err.text);
+			n++;
+		}
+	}
+	assert_in_range(n, 6, 100);
 }
 
 static void test_options_parse__source_date_epoch(void **state)
@@ -302,7 +332,7 @@ static void test_options_table__agrees_with_man_page(void **state)
 	}
 	text = slurp(f);
 	must_find(text, MAN_PAGE, ".Sh OPTIONS\n");
-	end = strstr(text, ".Sh ENVIRONMENT");
+	end = strstr(text, ".Sh EXIT CODE");
 	assert_non_null(end);
 	*end = '\0';
 	for (size_t i = 0; i < N_OPTIONS; i++) {
@@ -335,6 +365,7 @@ int main(void)
 		cmocka_unit_test(test_options_duration__units),
 		cmocka_unit_test(test_options_parse__scope),
 		cmocka_unit_test(test_options_parse__refusals),
+		cmocka_unit_test(test_options_table__values_are_accepted),
 		cmocka_unit_test(test_options_parse__source_date_epoch),
 		cmocka_unit_test(test_options_size__units),
 		cmocka_unit_test(test_options_help__names_every_option),

@@ -203,6 +203,42 @@ static void test_report_text__has_the_figures(void **state)
 	free(text);
 }
 
+static void test_report_text__one_of_each(void **state)
+{
+	static const char *const want[] = {
+		"1 of 1 file fragmented (1 excess run); ",
+		"(1 read, 1 write)\n",
+		"metadata: 1 update, merged into 1 block journaled, 1 write request out; "
+		"1 transaction, 1 flush\n",
+		"dropped for I/O errors: 1 file\n",
+		"worse: 1 file with more runs",
+		"still fragmented: 1 file:\n",
+		": 1 run, 1 would do",
+		"left out for the budget: 1 batch of the plan",
+		", 1 thread, queue depth",
+		"done, but with 1 file dropped for I/O errors\n",
+	};
+	struct report r;
+	char *text;
+
+	(void)state;
+	fill(&r);
+	r.before = (struct summary){ .files = 1, .frag_files = 1, .runs = 2, .ideal_runs = 1 };
+	r.data_reads = r.data_writes = r.transactions = r.updates = r.blocks_logged = 1;
+	r.meta_writes = r.flushes = r.worse = r.left_out_batches = r.threads = 1;
+	r.stay[0].runs = 1;
+	text = captured(&r, 1, false);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+		if (!strstr(text, want[i]))
+			fail_msg("no '%s' in:\n%s", want[i], text);
+	free(text);
+	r.outcome = OUTCOME_PLANNED;
+	r.plan_moves = r.plan_batches = 1;
+	text = captured(&r, 0, false);
+	assert_non_null(strstr(text, "plan: 1 move in 1 batch, "));
+	free(text);
+}
+
 static void test_report_text__empty_report(void **state)
 {
 	struct report r = { .name = "x" };
@@ -258,7 +294,7 @@ static void test_report__gain_and_limits(void **state)
 {
 	static const char *const want[] = {
 		"gain: 37.0 excess runs less for each MiB copied\n",
-		"worse: 2 files have more runs than before\n",
+		"worse: 2 files with more runs than before\n",
 		"left out for the budget: 7 batches of the plan, 8.0 MiB to write\n",
 		"stopped by the budget; the file system is consistent",
 		"5 outside of the chosen scope, 6 pinned\n",
@@ -341,6 +377,66 @@ static void test_progress_set__lines(void **state)
 	close(fd[1]);
 }
 
+static void test_progress_show__hides_and_shows(void **state)
+{
+	struct progress *p;
+	char text[512];
+	int fd[2];
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe(fd), 0);
+	assert_int_equal(progress_new(-1, fd[1], "x", &p), 0);
+	progress_show(p, false);
+	progress_set(p, PHASE_SCAN, 0, 16, 0);
+	progress_show(p, true);
+	progress_set(p, PHASE_PLAN, 0, 1, 0);
+	progress_show(p, false);
+	progress_set(p, PHASE_VERIFY, 0, 1, 0);
+	progress_free(p);
+	n = read(fd[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_string_equal(text, "2 0 1 x\n");
+	close(fd[0]);
+	close(fd[1]);
+}
+
+static void test_progress_json__lines(void **state)
+{
+	struct progress *p;
+	char text[512], *end;
+	int fd[2];
+	ssize_t n;
+	json_t *j;
+	const char *phase;
+	json_int_t pass, done, total, bytes;
+	double seconds;
+
+	(void)state;
+	assert_int_equal(pipe(fd), 0);
+	assert_int_equal(progress_new(-1, -1, "x", &p), 0);
+	progress_json(p, fd[1]);
+	progress_set(p, PHASE_MOVE, UINT64_MAX / 2, UINT64_MAX / 2, 4096);
+	progress_free(p);
+	n = read(fd[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = '\0';
+	end = strchr(text, '\n');
+	assert_ptr_equal(end, text + n - 1);
+	j = json_loads(text, 0, NULL);
+	assert_non_null(j);
+	assert_int_equal(json_unpack(j, "{s:s, s:I, s:I, s:I, s:I, s:f !}", "phase", &phase, "pass",
+				     &pass, "done", &done, "total", &total, "bytes", &bytes,
+				     "seconds", &seconds),
+			 0);
+	assert_string_equal(phase, "move");
+	assert_true(pass == 4 && done == total && bytes == 4096 && seconds >= 0);
+	json_decref(j);
+	close(fd[0]);
+	close(fd[1]);
+}
+
 static void test_progress_set__bar_on_a_terminal(void **state)
 {
 	int master = posix_openpt(O_RDWR | O_NOCTTY), tty;
@@ -378,12 +474,15 @@ int main(void)
 		cmocka_unit_test(test_report_escape__any_bytes_make_json),
 		cmocka_unit_test(test_report_score_state__as_e4defrag),
 		cmocka_unit_test(test_report_text__has_the_figures),
+		cmocka_unit_test(test_report_text__one_of_each),
 		cmocka_unit_test(test_report_text__empty_report),
 		cmocka_unit_test(test_report_json__parses_back),
 		cmocka_unit_test(test_report__gain_and_limits),
 		cmocka_unit_test(test_report_json__full_disk),
 		cmocka_unit_test(test_progress_set__lines),
 		cmocka_unit_test(test_progress_set__bar_on_a_terminal),
+		cmocka_unit_test(test_progress_show__hides_and_shows),
+		cmocka_unit_test(test_progress_json__lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
