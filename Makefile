@@ -45,6 +45,7 @@ SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
 # Modules a unit test links (default: all). Keeps tests of one module independent of the others.
 LINK_test_error    := base
 LINK_test_rangeset := base
+LINK_test_sort     := base
 LINK_test_device   := device base
 LINK_test_overlay  := device base
 LINK_test_aio      := device base

@@ -28,7 +28,7 @@ static void move_progress(void *ctx, uint64_t bytes)
 	run_tell_bytes(ctx, PHASE_MOVE, bytes);
 }
 
-static int start_mover(struct run *run, struct mover **m, struct error *err)
+int run_start_mover(struct run *run, struct error *err)
 {
 	const struct move_options mo = {
 		.threads = run->o->threads,
@@ -42,7 +42,13 @@ static int start_mover(struct run *run, struct mover **m, struct error *err)
 		.ctx = run,
 	};
 
-	return move_open(volume_device(run->v), run->p, &mo, m, err);
+	return move_open(volume_device(run->v), run->p, &mo, &run->m, err);
+}
+
+void run_stop_mover(struct run *run)
+{
+	move_close(run->m);
+	run->m = NULL;
 }
 
 static int outcome_new(struct outcome *o, uint64_t n_file, struct error *err)
@@ -110,8 +116,7 @@ static int copy_failed(const struct run *run, struct error *err)
 }
 
 /* Up to the end of the batch's copies. *stopped: they are not complete. */
-static int copy(struct run *run, struct mover *m, size_t batch, struct outcome *o, bool *stopped,
-		struct error *err)
+static int copy(struct run *run, size_t batch, struct outcome *o, bool *stopped, struct error *err)
 {
 	*stopped = stop_now(run, batch);
 	run_phase(run, PHASE_GUARD);
@@ -124,7 +129,7 @@ static int copy(struct run *run, struct mover *m, size_t batch, struct outcome *
 		return -1;
 	run_phase(run, PHASE_MOVE);
 	run->spent += run_batch_bytes(run, batch, batch + 1);
-	if (move_batch(m, batch, o->dropped, &o->res, err))
+	if (move_batch(run->m, batch, o->dropped, &o->res, err))
 		return copy_failed(run, err);
 	*stopped = o->res.stopped;
 	run->r->data_reads += o->res.reads;
@@ -149,15 +154,14 @@ int run_batches(struct run *run, bool *again, struct error *err)
 {
 	bool stopped = false, dropped = false;
 	struct outcome o = { 0 };
-	struct mover *m = NULL;
 	int rc = -1;
 
 	*again = false;
-	if (run->n_do && start_mover(run, &m, err))
+	if (run->n_do && !run->m && run_start_mover(run, err))
 		goto out;
 	for (size_t b = 0; b < run->n_do && !dropped; b++) {
 		if (outcome_new(&o, run->p->batch[b].n_file, err) ||
-		    copy(run, m, b, &o, &stopped, err))
+		    copy(run, b, &o, &stopped, err))
 			goto out;
 		if (stopped)
 			break;
@@ -170,7 +174,7 @@ int run_batches(struct run *run, bool *again, struct error *err)
 	*again = dropped && !run->o->given_plan;
 	rc = 0;
 out:
-	move_close(m);
+	run_stop_mover(run);
 	outcome_free(&o);
 	return rc;
 }

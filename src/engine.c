@@ -150,7 +150,7 @@ static uint64_t batch_bytes(const struct engine_options *o)
 	return o->budget && part < batch ? part : batch;
 }
 
-/* scan -> plan -> verify: the read-only half of a round. */
+/* scan -> plan: the read-only half of a round. */
 static int make_plan(struct run *run, struct error *err)
 {
 	struct scan_options so = {
@@ -186,11 +186,24 @@ static int make_plan(struct run *run, struct error *err)
 		return -1;
 	else
 		run->p = run->made;
+	return 0;
+}
+
+/*
+ * The proof of the plan. Our own plan is read ahead meanwhile; nothing is written before it is
+ * proven.
+ */
+static int verify_plan(struct run *run, struct error *err)
+{
+	bool go = !run->o->dry_run && !run->o->report_only && run->p == run->made;
+
 	run_phase(run, PHASE_VERIFY);
 	run_tell(run, 0, 1);
-	if (!run->o->skip_verify && planner_verify(run->s, run->p, err))
+	if (go && run->p->n_batch && run_start_mover(run, err))
 		return -1;
-	return 0;
+	if (run->o->skip_verify)
+		return 0;
+	return planner_verify(run->s, run->p, err);
 }
 
 static int run_rounds(struct run *run, struct error *err)
@@ -198,7 +211,7 @@ static int run_rounds(struct run *run, struct error *err)
 	bool again;
 
 	do {
-		if (make_plan(run, err))
+		if (make_plan(run, err) || verify_plan(run, err))
 			return -1;
 		run->n_do = run_within_budget(run);
 		run->n_done = 0;

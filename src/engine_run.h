@@ -30,6 +30,7 @@ struct run {
 	struct state *st; /* follows the disk, batch by batch */
 	struct plan *made;
 	const struct plan *p; /* made, or given by a test */
+	struct mover *m;      /* of this plan, once it reads; NULL: not yet */
 	unsigned rounds;
 	size_t n_do;	/* batches of this round's plan that the budget allows */
 	size_t n_done;	/* and those that are on the disk */
@@ -56,6 +57,9 @@ void run_phase(struct run *run, enum report_phase phase);
 void run_tell(struct run *run, uint64_t done, uint64_t total); /* progress of the phase */
 void run_poll(struct run *run); /* asks the observer whether to stop */
 void run_log(struct run *run, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* From here on the plan's files are read ahead; run_batches() or run_drop_plan() ends it. */
+int run_start_mover(struct run *run, struct error *err);
+void run_stop_mover(struct run *run);
 /*
  * Carries out the plan. A batch in which files were dropped (bad sectors) is committed without
  * them; as later batches may build on what those would have freed, *again then asks for a new plan.

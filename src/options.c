@@ -223,6 +223,34 @@ static int add_scope(int id, enum scaledefrag_scope_kind kind, const char *text,
 	return 0;
 }
 
+/* What is reported, and where to. */
+static bool set_output(int id, const char *arg, struct options *o)
+{
+	switch (id) {
+	case OPT_JSON:
+		o->json = true;
+		/* Standard output under a name: opened anew it would be overwritten by the text. */
+		o->json_path = arg && strcmp(arg, "-") && strcmp(arg, "/dev/stdout") ? arg : NULL;
+		return true;
+	case OPT_MAP:
+		o->map = true;
+		return true;
+	case OPT_REPORT:
+		o->page_path = arg;
+		return true;
+	case OPT_SVG:
+		o->svg_path = arg;
+		return true;
+	case OPT_DUMP_SNAPSHOT:
+		o->dump_snapshot = true;
+		return true;
+	case OPT_DUMP_PLAN:
+		o->dump_plan = true;
+		return true;
+	}
+	return false;
+}
+
 static int set_option(int id, const char *arg, struct options *o, struct error *err)
 {
 	struct scaledefrag_options *e = &o->engine;
@@ -276,20 +304,6 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 	case OPT_VERIFY:
 		e->verify = true;
 		return 0;
-	case OPT_JSON:
-		o->json = true;
-		/* Standard output under a name: opened anew it would be overwritten by the text. */
-		o->json_path = arg && strcmp(arg, "-") && strcmp(arg, "/dev/stdout") ? arg : NULL;
-		return 0;
-	case OPT_MAP:
-		o->map = true;
-		return 0;
-	case OPT_REPORT:
-		o->page_path = arg;
-		return 0;
-	case OPT_SVG:
-		o->svg_path = arg;
-		return 0;
 	case OPT_PROGRESS:
 		return set_progress(arg, o, err);
 	case OPT_THREADS:
@@ -304,13 +318,9 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		return set_size(id, arg, &e->memory, err);
 	case OPT_BATCH_SIZE:
 		return set_size(id, arg, &e->batch_bytes, err);
-	case OPT_DUMP_SNAPSHOT:
-		o->dump_snapshot = true;
-		return 0;
-	case OPT_DUMP_PLAN:
-		o->dump_plan = true;
-		return 0;
 	}
+	if (set_output(id, arg, o))
+		return 0;
 	return error_set(err, ERROR_OPERATION, "option %d is in the table but not known", id);
 }
 

@@ -9,6 +9,7 @@
 
 void run_drop_plan(struct run *run)
 {
+	run_stop_mover(run);
 	plan_free(run->made);
 	state_free(run->st);
 	ideal_free(run->ideal);

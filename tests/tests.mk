@@ -27,7 +27,12 @@ $(FAULT): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fault/*.c)) $(UNWRAPPED) 
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) $(MALLOC_WRAP) -o $@ $(filter %.o,$^) $(BUILD)/support.a $(LIBS)
 
--include $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/crash/*.c tests/fault/*.c fixtures/*.c))
+BENCH_PLAN := $(BUILD)/bench-plan
+$(BENCH_PLAN): $(BUILD)/tests/bench/plan.o $(BUILD)/support.a $(foreach m,plan model base,$(call lib,$(m)))
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+-include $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/crash/*.c tests/fault/*.c tests/bench/*.c fixtures/*.c))
 
 .PHONY: build-unit check check-unit check-crash check-fault check-e2e check-san crash-night
 build-unit: $(UNIT)
@@ -46,3 +51,6 @@ check-san: ## unit and end-to-end tests with sanitizers
 crash-night: ## power cuts: a million states (SEED=N)
 	+$(Q)$(MAKE) --no-print-directory all build/crash
 	$(Q)build/crash --jobs $(JOBS) --states 1000000 --seed $(or $(SEED),$(shell date +%s))
+.PHONY: bench-plan
+bench-plan: $(BENCH_PLAN) ## seconds and memory of planning, mode by mode (EXTENTS=N)
+	$(Q)for m in files free slabs shrink; do $(BENCH_PLAN) --extents $(or $(EXTENTS),155000) --mode $$m; done

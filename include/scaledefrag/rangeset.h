@@ -3,8 +3,9 @@
  * rangeset: a set of disjoint ranges of blocks, with search by address and by length.
  *
  * Ranges are maximal: adjoining ranges merge. Units: blocks. Every search is deterministic: same
- * content, same answers. All operations are O(log ranges) unless said otherwise. Memory: at most 40
- * bytes a range.
+ * content, same answers. All operations are O(log ranges) unless said otherwise. Memory: 17 bytes a
+ * range where they are added in order, 25 as a rule, 50 at worst; twice that for ranges of 64 blocks
+ * and more.
  *
  * Thread rule: readers may share a set that nobody changes.
  */

@@ -9,6 +9,7 @@
  */
 #include "layout.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* Where windows are looked for: so many of the longest gaps, and of the file's own places. */
 #define SEEDS 12u
@@ -75,6 +76,21 @@ int layout_init_runs(struct layout *l, const struct state *st, struct error *err
 	if (!rc && l->n_file >= UINT32_MAX)
 		rc = error_set(err, ERROR_OPERATION, "plan: too many runs");
 	return rc ? -1 : rangeset_clone(st->free, &l->gap, err);
+}
+
+int layout_clone(const struct layout *l, struct layout *out, struct error *err)
+{
+	size_t size = (l->n_file + 1) * sizeof(*l->at);
+	*out = (struct layout){ .st = l->st, .n_file = l->n_file };
+	out->at = malloc(size);
+	out->home = malloc(size);
+	out->blocks = malloc(size);
+	if (!out->at || !out->home || !out->blocks)
+		return error_nomem(err, "planning");
+	memcpy(out->at, l->at, size);
+	memcpy(out->home, l->home, size);
+	memcpy(out->blocks, l->blocks, size);
+	return rangeset_clone(l->gap, &out->gap, err);
 }
 
 void layout_release(struct layout *l)

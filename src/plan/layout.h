@@ -38,6 +38,8 @@ struct layout {
 int layout_init(struct layout *l, const struct state *st, struct error *err);
 /* The same, but each run of a file is an object. */
 int layout_init_runs(struct layout *l, const struct state *st, struct error *err);
+/* A layout of files in which nothing was changed yet but `gap`, `at` and `home`. */
+int layout_clone(const struct layout *l, struct layout *out, struct error *err);
 void layout_release(struct layout *l);
 int layout_lift(struct layout *l, size_t file, struct error *err);
 /* Appends a want for each object that would move. */

@@ -9,6 +9,7 @@
  * the whole is done again without its blocks. Then permute() brings about what was found.
  */
 #include "layout.h"
+#include "scaledefrag/sort.h"
 #include <stdlib.h>
 
 /* Blocks of other files that may have to move to make room for a block. */
@@ -23,8 +24,11 @@ struct pack {
 	const struct state *st;
 	const struct ideal *ideal;
 	struct layout lay;
+	struct layout first; /* where no file is frozen: how attempts begin */
 	struct runs runs;
-	struct ranges given;   /* scratch */
+	struct ranges given;	/* scratch */
+	struct weighted *begin; /* scratch: where a file would begin if a run stayed */
+	size_t cap_begin;
 	struct weighted *item; /* files, the largest first */
 	size_t n_item;
 	bool *frozen; /* by item's index in `file` */
@@ -82,18 +86,12 @@ static int give_up_place(struct pack *pk, size_t file, struct error *err)
 	return 0;
 }
 
-static int by_start(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-	return (x->start > y->start) - (x->start < y->start);
-}
-
 /* What is given up becomes gaps. */
 static int make_gaps(struct pack *pk, struct error *err)
 {
 	const struct range *r = pk->given.at;
-	if (pk->given.n > 1)
-		qsort(pk->given.at, pk->given.n, sizeof(*r), by_start);
+	if (!sort_by_key(pk->given.at, pk->given.n, sizeof(*r)))
+		return error_nomem(err, "planning");
 	for (size_t i = 0; i < pk->given.n;) {
 		uint64_t start = r[i].start, end = start;
 		for (; i < pk->given.n && r[i].start == end; i++)
@@ -118,12 +116,13 @@ static int find_kept(struct pack *pk, uint64_t blocks, enum keep keep, uint64_t 
 		     struct error *err)
 {
 	const struct runs *r = &pk->runs;
-	struct weighted *w = malloc(r->n * sizeof(*w));
+	struct weighted *w;
 	uint64_t best = 0;
 	size_t n = 0;
 	*found = false;
-	if (!w)
-		return error_nomem(err, "planning");
+	if (array_reserve(&pk->begin, &pk->cap_begin, r->n, sizeof(*pk->begin), err))
+		return -1;
+	w = pk->begin;
 	for (size_t i = 0; i < r->n; i++) {
 		if (r->at[i].pblk >= r->at[i].offset)
 			w[n++] = (struct weighted){ r->at[i].pblk - r->at[i].offset, i };
@@ -140,7 +139,6 @@ static int find_kept(struct pack *pk, uint64_t blocks, enum keep keep, uint64_t 
 		*start = at;
 		*found = true;
 	}
-	free(w);
 	return 0;
 }
 
@@ -211,13 +209,9 @@ static int place(struct pack *pk, size_t file, enum keep keep, bool *ok, struct 
 	return *ok ? 0 : spread(pk, file, near, ideal, ok, err);
 }
 
-/* One attempt. *failed: files that had no place; they are frozen now. */
-static int attempt(struct pack *pk, enum keep keep, size_t *failed, struct error *err)
+/* What there is to begin with: the files that aren't frozen have given up their places. */
+static int begin(struct pack *pk, struct error *err)
 {
-	layout_release(&pk->lay);
-	pk->n_want = 0;
-	pk->excess = 0;
-	*failed = 0;
 	if (layout_init(&pk->lay, pk->st, err))
 		return -1;
 	for (size_t i = 0; i < pk->n_item; i++) {
@@ -225,7 +219,29 @@ static int attempt(struct pack *pk, enum keep keep, size_t *failed, struct error
 		if (!pk->frozen[k] && give_up_place(pk, pk->file[k], err))
 			return -1;
 	}
-	if (make_gaps(pk, err))
+	return make_gaps(pk, err);
+}
+
+/* The same where no file is frozen; found out once. */
+static int begin_first(struct pack *pk, struct error *err)
+{
+	if (!pk->first.st) {
+		if (begin(pk, err))
+			return -1;
+		pk->first = pk->lay;
+		pk->lay = (struct layout){ 0 };
+	}
+	return layout_clone(&pk->first, &pk->lay, err);
+}
+
+/* One attempt. *failed: files that had no place; they are frozen now. */
+static int attempt(struct pack *pk, enum keep keep, bool first, size_t *failed, struct error *err)
+{
+	layout_release(&pk->lay);
+	pk->n_want = 0;
+	pk->excess = 0;
+	*failed = 0;
+	if (first ? begin_first(pk, err) : begin(pk, err))
 		return -1;
 	for (size_t i = 0; i < pk->n_item; i++) {
 		size_t k = pk->item[i].index;
@@ -277,7 +293,7 @@ static int find_layout(struct pack *pk, enum keep keep, bool *found, struct erro
 	for (size_t i = 0; i < pk->n_item; i++)
 		pk->frozen[i] = false;
 	for (int i = 0; i < ATTEMPTS && failed; i++) {
-		if (attempt(pk, keep, &failed, err))
+		if (attempt(pk, keep, i == 0, &failed, err))
 			return -1;
 	}
 	*found = !failed;
@@ -307,8 +323,10 @@ int pack_find(const struct state *st, const struct ideal *ideal, const size_t *f
 	rc = 0;
 out:
 	layout_release(&pk.lay);
+	layout_release(&pk.first);
 	free(pk.runs.at);
 	free(pk.given.at);
+	free(pk.begin);
 	free(pk.item);
 	free(pk.frozen);
 	free(pk.want);

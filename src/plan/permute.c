@@ -66,9 +66,7 @@ static int add_part(struct permute *pm, struct part p, uint32_t *index, struct e
 	struct list *l = &pm->size[permute_class(p.len)];
 	if (pm->n_part >= NONE - 1)
 		return error_set(err, ERROR_OPERATION, "plan: too many pieces");
-	if (array_reserve(&pm->part, &pm->cap_part, pm->n_part + 1, sizeof(p), err) ||
-	    addrmap_put(&pm->target, p.to, (uint32_t)pm->n_part, err) ||
-	    addrmap_put(&pm->source, p.from, (uint32_t)pm->n_part, err))
+	if (array_reserve(&pm->part, &pm->cap_part, pm->n_part + 1, sizeof(p), err))
 		return -1;
 	*index = (uint32_t)pm->n_part;
 	pm->part[pm->n_part++] = p;
@@ -90,6 +88,33 @@ static uint64_t common(const struct rangeset *rs, uint64_t start, uint64_t len)
 	return n;
 }
 
+/* All of the part's target is open: its ranges needn't be known any more. */
+static int unlist_open(struct permute *pm, const struct part *p, struct error *err)
+{
+	uint64_t end = p->to + p->len;
+	struct range r;
+	for (uint64_t at = p->to; rangeset_next(pm->open, at, &r) && r.start < end;) {
+		uint64_t a = r.start > at ? r.start : at;
+		at = r.start + r.len < end ? r.start + r.len : end;
+		if (rangeset_remove(pm->open, a, at - a, err))
+			return -1;
+	}
+	return 0;
+}
+
+/* Claims [start, start + len) of the part's target, which are free. */
+static int claim(struct permute *pm, struct part *p, uint64_t start, uint64_t len,
+		 struct error *err)
+{
+	if (rangeset_remove(pm->sc->st->free, start, len, err))
+		return -1;
+	p->open += len;
+	pm->open_blocks += len;
+	if (p->open < p->len)
+		return rangeset_add(pm->open, start, len, err);
+	return len < p->len ? unlist_open(pm, p, err) : 0;
+}
+
 int permute_split(struct permute *pm, uint32_t i, uint64_t at, uint32_t *rest, struct error *err)
 {
 	struct part *p = &pm->part[i], r = *p;
@@ -102,16 +127,25 @@ int permute_split(struct permute *pm, uint32_t i, uint64_t at, uint32_t *rest, s
 	p->len = at;
 	if (p->open) {
 		uint64_t open = p->open;
-		p->open = common(pm->open, p->to, p->len);
+		bool all = open == p->len + r.len;
+		p->open = all ? p->len : common(pm->open, p->to, p->len);
 		r.open = open - p->open;
+		if (!all && ((p->open == p->len && unlist_open(pm, p, err)) ||
+			     (r.open == r.len && unlist_open(pm, &r, err))))
+			return -1;
 	}
 	if (!p->away && permute_push(&pm->size[permute_class(at)], i, err))
 		return -1;
-	return add_part(pm, r, rest, err);
+	return add_part(pm, r, rest, err) || addrmap_put(&pm->target, r.to, *rest, err) ||
+			       addrmap_put(&pm->source, r.from, *rest, err)
+		       ? -1
+		       : 0;
 }
 
-/* Gives the waiting parts what they want of the free range [start, start + len). */
-static int open_range(struct permute *pm, uint64_t start, uint64_t len, struct error *err)
+/* Gives the waiting parts what they want of the free range [start, start + len). Parts that are
+ * done stay in the map; nothing frees their blocks. */
+static int open_range(struct permute *pm, uint64_t start, uint64_t len, bool look,
+		      struct error *err)
 {
 	uint64_t end = start + len, key;
 	uint32_t i;
@@ -122,25 +156,21 @@ static int open_range(struct permute *pm, uint64_t start, uint64_t len, struct e
 		struct part *p = &pm->part[i];
 		uint64_t a = key > start ? key : start;
 		uint64_t z = key + p->len < end ? key + p->len : end;
-		if (rangeset_remove(pm->sc->st->free, a, z - a, err) ||
-		    rangeset_add(pm->open, a, z - a, err))
-			return -1;
-		p->open += z - a;
-		if (permute_look(pm, i, err))
+		if (claim(pm, p, a, z - a, err) || (look && permute_look(pm, i, err)))
 			return -1;
 	}
 	return 0;
 }
 
 /* The same for what is free of [start, start + len). */
-static int open_free(struct permute *pm, uint64_t start, uint64_t len, struct error *err)
+static int open_free(struct permute *pm, uint64_t start, uint64_t len, bool look, struct error *err)
 {
 	uint64_t at = start, end = start + len;
 	struct range r;
 	while (rangeset_next(pm->sc->st->free, at, &r) && r.start < end) {
 		uint64_t a = r.start > at ? r.start : at;
 		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
-		if (open_range(pm, a, z - a, err))
+		if (open_range(pm, a, z - a, look, err))
 			return -1;
 		at = z;
 	}
@@ -191,26 +221,67 @@ static int add_file(struct permute *pm, const struct want *w, size_t n, struct e
 	return 0;
 }
 
-static int start(struct permute *pm, const struct want *wants, size_t n, struct error *err)
+/* Wants in the order of files; most lists come like that. */
+static int sort_wants(const struct want *wants, size_t n, struct want **out, struct error *err)
 {
 	struct want *w = malloc((n + 1) * sizeof(*w));
-	int rc = 0;
-	if (!w || rangeset_new(&pm->open, err)) {
-		free(w);
+	bool sorted = true;
+	if (!w)
 		return error_nomem(err, "planning");
-	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		w[i] = wants[i];
-	qsort(w, n, sizeof(*w), by_file);
+		sorted = sorted && (!i || by_file(&w[i - 1], &w[i]) < 0);
+	}
+	if (!sorted)
+		qsort(w, n, sizeof(*w), by_file);
+	*out = w;
+	return 0;
+}
+
+/* Fills a map, in the order of its keys. */
+static int fill_map(struct permute *pm, struct addrmap *m, bool target, struct weighted *w,
+		    struct error *err)
+{
+	int rc = 0;
+	for (size_t i = 0; i < pm->n_part; i++)
+		w[i] = (struct weighted){ target ? pm->part[i].to : pm->part[i].from, i };
+	weighted_sort(w, pm->n_part);
+	for (size_t i = 0; i < pm->n_part && !rc; i++)
+		rc = addrmap_put(m, w[i].weight, (uint32_t)w[i].index, err);
+	return rc;
+}
+
+/* Finds what lies where, and what is open of the targets. */
+static int fill_maps(struct permute *pm, struct error *err)
+{
+	struct weighted *w = malloc((pm->n_part + 1) * sizeof(*w));
+	int rc;
+	if (!w)
+		return error_nomem(err, "planning");
+	rc = fill_map(pm, &pm->source, false, w, err);
+	if (!rc)
+		rc = fill_map(pm, &pm->target, true, w, err);
+	for (size_t i = 0; i < pm->n_part && !rc; i++) {
+		const struct part *p = &pm->part[w[i].index];
+		rc = open_free(pm, p->to, p->len, false, err);
+	}
+	for (size_t i = 0; i < pm->n_part && !rc; i++)
+		rc = permute_look(pm, (uint32_t)i, err);
+	free(w);
+	return rc;
+}
+
+static int start(struct permute *pm, const struct want *wants, size_t n, struct error *err)
+{
+	struct want *w = NULL;
+	int rc = rangeset_new(&pm->open, err) || sort_wants(wants, n, &w, err) ? -1 : 0;
 	for (size_t i = 0, k; i < n && !rc; i = k) {
 		for (k = i + 1; k < n && w[k].file == w[i].file; k++)
 			;
 		rc = add_file(pm, w + i, k - i, err);
 	}
 	free(w);
-	for (size_t i = 0; i < pm->n_part && !rc; i++)
-		rc = open_free(pm, pm->part[i].to, pm->part[i].len, err);
-	return rc;
+	return rc ? -1 : fill_maps(pm, err);
 }
 
 /* ---- a batch ---- */
@@ -266,9 +337,9 @@ static int settle(struct permute *pm, uint32_t i, bool moved, struct error *err)
 	p->done = true;
 	pm->pending_blocks -= p->len;
 	pm->job[p->job].pending--;
-	addrmap_del(&pm->target, p->to);
 	addrmap_del(&pm->source, p->from);
-	return rangeset_remove(pm->open, p->to, p->len, err);
+	pm->open_blocks -= p->len;
+	return 0;
 }
 
 static int settle_all(struct permute *pm, uint64_t done, struct error *err)
@@ -340,12 +411,12 @@ static int run_batch(struct permute *pm, struct error *err)
 		return -1;
 	for (size_t i = 0; i < pm->sc->freed.n; i++) {
 		const struct range *r = &pm->sc->freed.at[i];
-		if (open_range(pm, r->start, r->len, err))
+		if (open_range(pm, r->start, r->len, true, err))
 			return -1;
 	}
 	pm->sc->freed.n = 0;
 	for (size_t i = 0; i < pm->lent.n; i++) {
-		if (open_free(pm, pm->lent.at[i].start, pm->lent.at[i].len, err))
+		if (open_free(pm, pm->lent.at[i].start, pm->lent.at[i].len, true, err))
 			return -1;
 	}
 	pm->lent.n = 0;
@@ -378,6 +449,12 @@ static int give_back(struct permute *pm, struct error *err)
 	struct range r;
 	for (uint64_t at = 0; rangeset_next(pm->open, at, &r); at = r.start + r.len) {
 		if (rangeset_add(pm->sc->st->free, r.start, r.len, err))
+			return -1;
+	}
+	for (size_t i = 0; i < pm->n_part; i++) {
+		const struct part *p = &pm->part[i];
+		if (!p->done && p->open == p->len &&
+		    rangeset_add(pm->sc->st->free, p->to, p->len, err))
 			return -1;
 	}
 	return 0;

@@ -45,10 +45,11 @@ struct permute {
 	size_t n_part, cap_part;
 	struct job_file *job;
 	size_t n_job, cap_job;
-	struct addrmap target; /* of parts that are not there yet */
+	struct addrmap target; /* of all parts */
 	struct addrmap source; /* where they lie meanwhile */
-	struct rangeset *open;
-	struct list queue; /* jobs with parts to move, from `head` on */
+	struct rangeset *open; /* claimed blocks, of parts that have some of theirs, not all */
+	uint64_t open_blocks;  /* claimed for all parts */
+	struct list queue;     /* jobs with parts to move, from `head` on */
 	size_t head;
 	struct list partial;	   /* parts with a share of their target open */
 	struct list size[CLASSES]; /* parts by the logarithm of their length */

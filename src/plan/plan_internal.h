@@ -2,8 +2,10 @@
 /*
  * What the halves of the planner share.
  *
- *   planner.c    which file next, in rounds until nothing improves
+ *   planner.c    tries several orders of the policies, keeps the best plan
  *   placement.c  policy: where a file should end up, given its mapping and the free blocks
+ *   rounds.c     one attempt: files in rounds until nothing improves
+ *   sweep.c      the order of files that empties window after window
  *   partial.c    the part of the policy for files that can't become contiguous at once
  *   targets.c    runs of a file; lists of targets: claims, moves
  *   pack.c       policy: makes room where files don't fit as they are
@@ -17,6 +19,7 @@
  *   schedule.c   the same for every policy: targets -> batches that obey the limits
  *   journal_count.c  metadata blocks that a batch journals
  *   map64.c      hash table
+ *   addrmap.c    map in order of addresses
  *
  * A placement claims its targets, that is, takes them out of the set of free blocks, so that no
  * other file is placed on them; schedule keeps the claim or gives it back.
@@ -25,6 +28,7 @@
 #define SCALEDEFRAG_PLAN_INTERNAL_H
 
 #include "scaledefrag/array.h"
+#include "scaledefrag/pairs.h"
 #include "scaledefrag/planner.h"
 
 /* ---- map64.c: uint64_t keys (not ~0) -> uint32_t; insert and look up only ---- */
@@ -41,9 +45,7 @@ void map64_release(struct map64 *m);
 
 /* ---- addrmap.c: addresses in order -> uint32_t; O(log n) ---- */
 struct addrmap {
-	struct addrmap_chunk **chunk;
-	uint64_t *first; /* first key of each chunk */
-	size_t n, cap, cap_first;
+	struct pairs at; /* key, value */
 };
 
 int addrmap_put(struct addrmap *m, uint64_t key, uint32_t value, struct error *err); /* a new key */
@@ -158,12 +160,23 @@ int partial_gather(struct partial *pt, uint64_t near, struct targets *out, struc
 
 /* ---- journal_count.c ---- */
 
+/* When a bitmap or block of descriptors was met last. */
+struct journal_mark {
+	uint64_t batch, look;
+};
+
 /* The metadata blocks of a batch, each once: inode table, bitmaps, descriptors, tree blocks. */
 struct journal_count {
 	const struct geometry *geo;
-	struct map64 set;
-	uint64_t *key; /* of the piece looked at last */
+	struct journal_mark *bitmap, *descriptors; /* by number; one allocation */
+	uint64_t batch, look;			   /* the present ones */
+	size_t n_groups;			   /* bitmaps and descriptors of the batch */
+	struct map64 set;			   /* the other blocks of the batch */
+	/* Of the piece looked at last, what the batch hasn't had: */
+	uint64_t *key;
 	size_t n_key, cap_key;
+	struct journal_mark **fresh;
+	size_t n_fresh, cap_fresh;
 };
 
 /* Collects the blocks of a piece; *fresh: those that the batch hasn't had yet. */
@@ -245,6 +258,15 @@ struct want {
  * can't be moved from; the state is valid, but files may be worse than they were.
  */
 int permute(struct schedule *sc, const struct want *wants, size_t n, bool *done, struct error *err);
+
+/* ---- sweep.c ---- */
+
+/*
+ * The order in which to move these files (indices in the snapshot, each with blocks) so that what
+ * they leave makes long free runs: order[] are n indices in file[]. n < UINT32_MAX.
+ */
+int sweep_order(const struct state *st, const size_t *file, size_t n, size_t *order,
+		struct error *err);
 
 /* ---- pack.c ---- */
 

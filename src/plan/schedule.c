@@ -8,6 +8,7 @@
  * shortest free runs, so that long ones stay whole.
  */
 #include "plan_internal.h"
+#include "scaledefrag/sort.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,18 +92,12 @@ static int add_range(struct ranges *r, uint64_t start, uint64_t len, struct erro
 	return 0;
 }
 
-static int by_range(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-	return (x->start > y->start) - (x->start < y->start);
-}
-
 /* What the batch frees is free now; what adjoins is given back at once. */
 static int free_old(struct schedule *sc, struct error *err)
 {
 	const struct range *r = sc->freeing.at;
-	if (sc->freeing.n > 1)
-		qsort(sc->freeing.at, sc->freeing.n, sizeof(*r), by_range);
+	if (!sort_by_key(sc->freeing.at, sc->freeing.n, sizeof(*r)))
+		return error_nomem(err, "planning");
 	for (size_t i = 0; i < sc->freeing.n;) {
 		uint64_t start = r[i].start, end = start;
 		for (; i < sc->freeing.n && r[i].start == end; i++)

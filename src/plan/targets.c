@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plan_internal.h"
+#include "scaledefrag/sort.h"
 #include <stdlib.h>
 
 int runs_of(const struct filemap *map, struct runs *out, struct error *err)
@@ -110,20 +111,24 @@ static int by_weight(const void *a, const void *b)
 
 void weighted_sort(struct weighted *at, size_t n)
 {
-	if (n > 1)
+	bool listed = true; /* in the order of the index */
+	for (size_t i = 1; i < n && listed; i++)
+		listed = at[i - 1].index < at[i].index;
+	if (n > 1 && !(listed && sort_by_key(at, n, sizeof(*at))))
 		qsort(at, n, sizeof(*at), by_weight);
 }
 
-static int by_weight_down(const void *a, const void *b)
+static void turn_weights(struct weighted *at, size_t n)
 {
-	const struct weighted *x = a, *y = b;
-	return x->weight == y->weight ? by_weight(a, b) : by_weight(b, a);
+	for (size_t i = 0; i < n; i++)
+		at[i].weight = UINT64_MAX - at[i].weight;
 }
 
 void weighted_sort_down(struct weighted *at, size_t n)
 {
-	if (n > 1)
-		qsort(at, n, sizeof(*at), by_weight_down);
+	turn_weights(at, n);
+	weighted_sort(at, n);
+	turn_weights(at, n);
 }
 
 uint64_t room_from(const struct rangeset *avail, uint64_t block)

@@ -164,6 +164,19 @@ static int clear_target(struct permute *pm, uint32_t i, uint64_t *budget, bool *
 	return 0;
 }
 
+/* Lets others use [start, end), which are open of a part's target. */
+static int lend_range(struct permute *pm, struct part *p, uint64_t start, uint64_t end,
+		      struct error *err)
+{
+	if (array_reserve(&pm->lent.at, &pm->lent.cap, pm->lent.n + 1, sizeof(*pm->lent.at), err) ||
+	    rangeset_add(pm->sc->st->free, start, end - start, err))
+		return -1;
+	pm->lent.at[pm->lent.n++] = (struct range){ start, end - start };
+	p->open -= end - start;
+	pm->open_blocks -= end - start;
+	return 0;
+}
+
 /* Lets others use what is open of a part's target meanwhile. */
 static int lend(struct permute *pm, uint32_t i, struct error *err)
 {
@@ -172,16 +185,13 @@ static int lend(struct permute *pm, uint32_t i, struct error *err)
 	struct range r;
 	if (!still_partial(pm, i))
 		return 0;
+	if (p->open == p->len)
+		return lend_range(pm, p, p->to, end, err);
 	for (uint64_t at = p->to; p->open && rangeset_next(pm->open, at, &r) && r.start < end;) {
 		uint64_t a = r.start > at ? r.start : at;
 		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
-		if (array_reserve(&pm->lent.at, &pm->lent.cap, pm->lent.n + 1, sizeof(*pm->lent.at),
-				  err) ||
-		    rangeset_remove(pm->open, a, z - a, err) ||
-		    rangeset_add(pm->sc->st->free, a, z - a, err))
+		if (rangeset_remove(pm->open, a, z - a, err) || lend_range(pm, p, a, z, err))
 			return -1;
-		pm->lent.at[pm->lent.n++] = (struct range){ a, z - a };
-		p->open -= z - a;
 		at = z;
 	}
 	return 0;
@@ -277,8 +287,7 @@ static int bounce_any(struct permute *pm, bool *any, struct error *err)
 /* *any: there is something for the next batch. */
 int permute_prepare(struct permute *pm, bool *any, struct error *err)
 {
-	uint64_t all = spare_blocks(pm) + rangeset_blocks(pm->open),
-		 reserve = all / RESERVE + (all > 2);
+	uint64_t all = spare_blocks(pm) + pm->open_blocks, reserve = all / RESERVE + (all > 2);
 	uint64_t thin = all / THIN, budget = pm->pending_blocks / BOUNCE + 1;
 	bool bounced = false;
 	if (thin > pm->pending_blocks / THIN)

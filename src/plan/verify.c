@@ -8,65 +8,77 @@
  * one batch is in sorted arrays.
  */
 #include "verify.h"
+#include "scaledefrag/sort.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 /* ---- metadata blocks ---- */
 
-enum meta { META_INODES = 1, META_BITMAP, META_DESCRIPTORS, META_NODE };
-
-static int meta(struct check *c, enum meta kind, uint64_t id)
+/* Counts block i of this kind, once a batch. */
+static void count(struct check *c, struct seen *s, uint64_t i)
 {
-	if (verify_more(c, &c->key, c->n_key, &c->cap_key, sizeof(*c->key)))
-		return -1;
-	c->key[c->n_key++] = (uint64_t)kind << 60 | id;
-	return 0;
+	uint32_t now = (uint32_t)c->batch + 1;
+	assert(i < s->n);
+	c->metadata += s->batch[i] != now;
+	s->batch[i] = now;
 }
 
-static int meta_groups(struct check *c, uint64_t start, uint64_t len)
+/* Bitmaps and descriptors of the groups of these blocks, which lie in the file system. */
+static void count_groups(struct check *c, uint64_t start, uint64_t len)
 {
 	const struct geometry *g = &c->snap->geo;
 	for (uint64_t i = geometry_group_of(g, start); i <= geometry_group_of(g, start + len - 1);
 	     i++) {
-		if (meta(c, META_BITMAP, i) || meta(c, META_DESCRIPTORS, i / g->desc_per_block))
-			return -1;
+		count(c, &c->bitmap, i);
+		count(c, &c->descriptors, i / g->desc_per_block);
 	}
+}
+
+static int list_nodes(struct check *c, uint64_t first, uint64_t n)
+{
+	if (verify_more(c, &c->node, c->n_node + n, &c->cap_node, sizeof(*c->node)))
+		return -1;
+	for (uint64_t i = 0; i < n; i++)
+		c->node[c->n_node++] = c->plan->node[first + i];
 	return 0;
 }
 
-static int meta_file(struct check *c, const struct plan_file *f)
+/* Files of a batch come in inode order, so their inode table blocks do. */
+static int count_file_blocks(struct check *c, const struct plan_file *f)
 {
 	const struct geometry *g = &c->snap->geo;
 	uint64_t group = geometry_inode_group(g, f->ino);
 	uint64_t byte = (uint64_t)((f->ino - 1) % g->inodes_per_group) * g->inode_size;
-	if (meta(c, META_INODES, group << 24 | byte / g->block_size))
+	uint64_t block = group << 24 | byte / g->block_size;
+	c->metadata += block != c->last_inodes;
+	c->last_inodes = block;
+	return list_nodes(c, f->first_kept, f->n_kept) || list_nodes(c, f->first_taken, f->n_taken)
+		       ? -1
+		       : 0;
+}
+
+/* All metadata blocks of the batch. */
+static int count_blocks(struct check *c, uint64_t *n)
+{
+	for (size_t i = 0; i < c->n_used; i++)
+		count_groups(c, c->used[i].start, c->used[i].len);
+	for (size_t i = 0; i < c->n_freed; i++)
+		count_groups(c, c->freed[i].start, c->freed[i].len);
+	if (!verify_sort(c, c->node, c->n_node))
 		return -1;
-	for (uint64_t i = 0; i < f->n_kept; i++) {
-		if (meta(c, META_NODE, c->plan->node[f->first_kept + i]))
-			return -1;
-	}
-	for (uint64_t i = 0; i < f->n_taken; i++) {
-		if (meta(c, META_NODE, c->plan->node[f->first_taken + i]))
-			return -1;
-	}
+	*n = c->metadata;
+	for (size_t i = 0; i < c->n_node; i++)
+		*n += !i || c->node[i] != c->node[i - 1];
 	return 0;
 }
 
 static int check_limits(struct check *c, const struct plan_batch *b)
 {
 	const struct snapshot_limits *l = &c->snap->limits;
-	uint64_t n = 0;
-	for (size_t i = 0; i < c->n_used; i++) {
-		if (meta_groups(c, c->used[i].start, c->used[i].len))
-			return -1;
-	}
-	for (size_t i = 0; i < c->n_freed; i++) {
-		if (meta_groups(c, c->freed[i].start, c->freed[i].len))
-			return -1;
-	}
-	verify_sort(c->key, c->n_key);
-	for (size_t i = 0; i < c->n_key; i++)
-		n += !i || c->key[i] != c->key[i - 1];
+	uint64_t n;
+	if (count_blocks(c, &n))
+		return -1;
 	if (n != b->journal_blocks)
 		return verify_wrong(c, 0, "it journals %" PRIu64 " blocks, not %" PRIu64, n,
 				    b->journal_blocks);
@@ -83,18 +95,6 @@ static int check_limits(struct check *c, const struct plan_batch *b)
 }
 
 /* ---- one batch ---- */
-
-static int by_start(const void *a, const void *b)
-{
-	const struct used *x = a, *y = b;
-	return x->start < y->start ? -1 : x->start > y->start;
-}
-
-static int freed_by_start(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-	return x->start < y->start ? -1 : x->start > y->start;
-}
 
 static const char *name_of(enum use use)
 {
@@ -147,8 +147,8 @@ static bool holds(struct cursor *c, uint64_t start, uint64_t len)
 static int check_used(struct check *c)
 {
 	struct cursor avoid = { .rs = c->snap->avoid }, space = { .rs = c->free };
-	if (c->n_used > 1)
-		qsort(c->used, c->n_used, sizeof(*c->used), by_start);
+	if (!sort_by_key(c->used, c->n_used, sizeof(*c->used)))
+		return error_nomem(c->err, "verifying the plan");
 	for (size_t i = 0; i < c->n_used; i++) {
 		const struct used *u = &c->used[i];
 		if (i && u->start < u[-1].start + u[-1].len)
@@ -167,8 +167,8 @@ static int check_used(struct check *c)
 static int check_freed(struct check *c)
 {
 	struct cursor fixed = { .rs = c->snap->fixed }, space = { .rs = c->free };
-	if (c->n_freed > 1)
-		qsort(c->freed, c->n_freed, sizeof(*c->freed), freed_by_start);
+	if (!sort_by_key(c->freed, c->n_freed, sizeof(*c->freed)))
+		return error_nomem(c->err, "verifying the plan");
 	for (size_t i = 0; i < c->n_freed; i++) {
 		const struct range *f = &c->freed[i];
 		if (i && f->start < f[-1].start + f[-1].len)
@@ -226,25 +226,36 @@ static int check_rest(struct check *c, const struct plan_batch *b)
 			    verify_runs(c->image[i]));
 }
 
+/* The file's index in the snapshot; n_file: there is none. */
+static size_t find_file(const struct check *c, uint32_t ino)
+{
+	size_t lo = 0, hi = c->snap->n_file;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (c->ino[mid] < ino)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < c->snap->n_file && c->ino[lo] == ino ? lo : c->snap->n_file;
+}
+
 static int check_batch(struct check *c, const struct plan_batch *b)
 {
 	const struct plan *p = c->plan;
-	c->n_used = c->n_freed = c->n_key = 0;
-	c->copied = c->copies = 0;
+	c->n_used = c->n_freed = c->n_node = 0;
+	c->copied = c->copies = c->metadata = 0;
+	c->last_inodes = UINT64_MAX;
 	if (!b->n_file || !verify_inside(b->first_file, b->n_file, p->n_file))
 		return verify_wrong(c, 0, "it has no files");
 	for (uint64_t i = 0; i < b->n_file; i++) {
 		const struct plan_file *f = &p->file[b->first_file + i];
-		const struct snapshot_file *sf = snapshot_find(c->snap, f->ino);
-		struct image *im;
-		size_t file;
-		if (!sf)
+		size_t file = find_file(c, f->ino);
+		if (file == c->snap->n_file)
 			return verify_wrong(c, f->ino, "the snapshot has no such file");
-		file = (size_t)(sf - c->snap->file);
 		if (i && f->ino <= f[-1].ino)
 			return verify_wrong(c, f->ino, "it is out of order, or twice in the batch");
-		im = verify_image(c, file);
-		if (!im || verify_file(c, f, im) || meta_file(c, f))
+		if (verify_file(c, f, file) || count_file_blocks(c, f))
 			return -1;
 		note_runs(c, file);
 	}
@@ -319,11 +330,22 @@ static int check_prediction(struct check *c)
 
 static int start(struct check *c)
 {
+	const struct geometry *g = &c->snap->geo;
+	size_t n = c->snap->n_file;
 	struct state *st;
-	c->image = calloc(c->snap->n_file + 1, sizeof(struct image *));
-	c->worse = calloc(c->snap->n_file + 1, sizeof(*c->worse));
-	if (!c->image || !c->worse)
+	c->ino = malloc((n + 1) * sizeof(*c->ino));
+	c->image = calloc(n + 1, sizeof(struct image *));
+	c->worse = calloc(n + 1, sizeof(*c->worse));
+	c->bitmap.n = g->groups;
+	c->bitmap.batch = calloc(c->bitmap.n + 1, sizeof(*c->bitmap.batch));
+	c->descriptors.n = g->groups / g->desc_per_block + 1;
+	c->descriptors.batch = calloc(c->descriptors.n + 1, sizeof(*c->descriptors.batch));
+	if (!c->ino || !c->image || !c->worse || !c->bitmap.batch || !c->descriptors.batch)
 		return error_nomem(c->err, "verifying the plan");
+	if (c->plan->n_batch >= UINT32_MAX)
+		return error_set(c->err, ERROR_OPERATION, "plan: it has too many batches");
+	for (size_t i = 0; i < n; i++)
+		c->ino[i] = c->snap->file[i].ino;
 	if (state_new(c->snap, &st, c->err)) /* takes avoided blocks out of the free ones */
 		return -1;
 	c->free = st->free;
@@ -332,27 +354,34 @@ static int start(struct check *c)
 	return 0;
 }
 
+static void release(struct check *c)
+{
+	for (size_t i = 0; c->image && i < c->snap->n_file; i++)
+		free(c->image[i]);
+	free(c->ino);
+	free(c->image);
+	free(c->worse);
+	rangeset_free(c->free);
+	free(c->used);
+	free(c->freed);
+	free(c->bitmap.batch);
+	free(c->descriptors.batch);
+	free(c->node);
+	free(c->old.im.piece);
+	free(c->old.im.node);
+	free(c->next.im.piece);
+	free(c->next.im.node);
+	free(c->own);
+}
+
 int planner_verify(const struct snapshot *s, const struct plan *p, struct error *err)
 {
 	struct check c = { .snap = s, .plan = p, .err = err };
-	int rc = -1;
-	if (start(&c))
-		goto out;
-	for (; c.batch < p->n_batch; c.batch++) {
-		if (check_batch(&c, &p->batch[c.batch]))
-			goto out;
-	}
-	if (check_prediction(&c))
-		goto out;
-	rc = 0;
-out:
-	for (size_t i = 0; c.image && i < s->n_file; i++)
-		verify_image_free(c.image[i]);
-	free(c.image);
-	free(c.worse);
-	rangeset_free(c.free);
-	free(c.used);
-	free(c.freed);
-	free(c.key);
+	int rc = start(&c);
+	for (; c.batch < p->n_batch && !rc; c.batch++)
+		rc = check_batch(&c, &p->batch[c.batch]);
+	if (!rc)
+		rc = check_prediction(&c);
+	release(&c);
 	return rc;
 }

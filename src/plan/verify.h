@@ -14,7 +14,7 @@ struct piece {
 	bool unwritten;
 };
 
-/* What the plan has made of a file so far. */
+/* What the plan has made of a file so far. Both arrays lie behind it, in the same allocation. */
 struct image {
 	struct piece *piece;
 	size_t n_piece;
@@ -31,9 +31,22 @@ struct used {
 	enum use use;
 };
 
+/* A file while a batch is checked: scratch, reused from file to file. */
+struct draft {
+	struct image im;
+	size_t cap_piece, cap_node;
+};
+
+/* Which blocks of one kind a batch changes: by number, the last batch that did, plus 1. */
+struct seen {
+	uint32_t *batch;
+	size_t n;
+};
+
 struct check {
 	const struct snapshot *snap;
 	const struct plan *plan;
+	uint32_t *ino;	      /* by file: sorted, and close together */
 	struct image **image; /* by file; NULL: as in the snapshot */
 	bool *worse;	      /* by file: it has more runs than in the snapshot */
 	size_t n_worse;
@@ -43,29 +56,33 @@ struct check {
 	size_t n_used, cap_used;
 	struct range *freed;
 	size_t n_freed, cap_freed;
-	uint64_t *key; /* metadata blocks */
-	size_t n_key, cap_key;
+	struct seen bitmap, descriptors; /* by group; by block of descriptors */
+	uint64_t last_inodes;		 /* block of the inode table, of the file before */
+	uint64_t *node;			 /* tree blocks that the batch changes */
+	size_t n_node, cap_node;
+	uint64_t metadata; /* blocks counted, besides `node` */
+	struct draft old, next;
+	uint64_t *own; /* scratch */
+	size_t cap_own;
 	uint64_t copied, copies;
 	struct error *err;
 };
 
 int verify_wrong(struct check *c, uint32_t ino, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Room for one more in an array. */
-int verify_more(struct check *c, void *array, size_t n, size_t *cap, size_t size);
-void verify_sort(uint64_t *at, size_t n);
+/* Room for `want` items in an array. */
+int verify_more(struct check *c, void *array, size_t want, size_t *cap, size_t size);
+/* Without memory false. */
+bool verify_sort(struct check *c, uint64_t *at, size_t n);
 
 static inline bool verify_inside(uint64_t first, uint64_t n, size_t all)
 {
 	return first <= all && n <= all - first;
 }
 
-/* The file as the plan has made it so far; NULL: no memory. */
-struct image *verify_image(struct check *c, size_t file);
-void verify_image_free(struct image *im); /* NULL is fine */
 uint64_t verify_runs(const struct image *im);
 uint64_t verify_blocks(const struct image *im);
-/* Checks what the batch does to this file, and does it to its image. */
-int verify_file(struct check *c, const struct plan_file *f, struct image *im);
+/* Checks what the batch does to this file, and makes its new image. */
+int verify_file(struct check *c, const struct plan_file *f, size_t file);
 
 #endif

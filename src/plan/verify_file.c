@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* verify, one file of a batch: its moves against its mapping, its tree blocks. */
+#include "scaledefrag/sort.h"
 #include "verify.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,18 +21,27 @@ int verify_wrong(struct check *c, uint32_t ino, const char *fmt, ...)
 			 c->batch, ino, text);
 }
 
-int verify_more(struct check *c, void *array, size_t n, size_t *cap, size_t size)
+int verify_more(struct check *c, void *array, size_t want, size_t *cap, size_t size)
 {
 	void *at;
-	if (n < *cap)
+	if (want <= *cap)
 		return 0;
+	want += want / 2 + 64;
 	memcpy(&at, array, sizeof(at));
-	at = reallocarray(at, *cap ? *cap * 2 : 64, size);
+	at = reallocarray(at, want, size);
 	if (!at)
 		return error_nomem(c->err, "verifying the plan");
 	memcpy(array, &at, sizeof(at));
-	*cap = *cap ? *cap * 2 : 64;
+	*cap = want;
 	return 0;
+}
+
+bool verify_sort(struct check *c, uint64_t *at, size_t n)
+{
+	if (sort_by_key(at, n, sizeof(*at)))
+		return true;
+	error_nomem(c->err, "verifying the plan");
+	return false;
 }
 
 /* ---- a file's mapping ---- */
@@ -54,38 +64,28 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-void verify_sort(uint64_t *at, size_t n)
-{
-	if (n > 1)
-		qsort(at, n, sizeof(*at), by_number);
-}
-
 static bool among(const uint64_t *at, size_t n, uint64_t block)
 {
 	return n && bsearch(&block, at, n, sizeof(*at), by_number);
 }
 
-void verify_image_free(struct image *im)
+static int reserve(struct check *c, struct draft *d, size_t pieces, size_t nodes)
 {
-	if (!im)
-		return;
-	free(im->piece);
-	free(im->node);
-	free(im);
+	d->im.n_piece = d->im.n_node = 0;
+	if (verify_more(c, &d->im.piece, pieces, &d->cap_piece, sizeof(*d->im.piece)))
+		return -1;
+	return verify_more(c, &d->im.node, nodes, &d->cap_node, sizeof(*d->im.node));
 }
 
-static struct image *image_of(const struct filemap *map)
+/* The file as the plan has made it so far; NULL: no memory. */
+static const struct image *image_of(struct check *c, size_t file)
 {
-	struct image *im = calloc(1, sizeof(*im));
-	size_t nodes = filemap_nodes(map);
-	if (!im)
+	const struct filemap *map = &c->snap->file[file].map;
+	struct image *im = &c->old.im;
+	if (c->image[file])
+		return c->image[file];
+	if (reserve(c, &c->old, map->n_ext, filemap_nodes(map)))
 		return NULL;
-	im->piece = malloc((map->n_ext + 1) * sizeof(*im->piece));
-	im->node = malloc((nodes + 1) * sizeof(*im->node));
-	if (!im->piece || !im->node) {
-		verify_image_free(im);
-		return NULL;
-	}
 	for (size_t i = 0; i < map->n_ext; i++) {
 		const struct extent *e = &map->ext[i];
 		push(im, (struct piece){ e->lblk, e->len, e->pblk, e->unwritten });
@@ -94,8 +94,26 @@ static struct image *image_of(const struct filemap *map)
 		for (size_t i = 0; i < map->n_node[l]; i++)
 			im->node[im->n_node++] = map->node[l][i].pblk;
 	}
-	verify_sort(im->node, im->n_node);
-	return im;
+	return verify_sort(c, im->node, im->n_node) ? im : NULL;
+}
+
+/* Keeps the draft. */
+static int set_image(struct check *c, size_t file, const struct image *draft)
+{
+	size_t pieces = draft->n_piece * sizeof(*draft->piece);
+	struct image *im = malloc(sizeof(*im) + pieces + draft->n_node * sizeof(*draft->node));
+	if (!im)
+		return error_nomem(c->err, "verifying the plan");
+	im->n_piece = draft->n_piece;
+	im->n_node = draft->n_node;
+	im->piece = (struct piece *)(im + 1);
+	im->node = (uint64_t *)(im->piece + draft->n_piece);
+	memcpy(im->piece, draft->piece, pieces);
+	if (im->n_node)
+		memcpy(im->node, draft->node, im->n_node * sizeof(*im->node));
+	free(c->image[file]);
+	c->image[file] = im;
+	return 0;
 }
 
 uint64_t verify_runs(const struct image *im)
@@ -126,16 +144,6 @@ static uint64_t least_records(const struct image *im)
 	return n;
 }
 
-struct image *verify_image(struct check *c, size_t file)
-{
-	if (!c->image[file]) {
-		c->image[file] = image_of(&c->snap->file[file].map);
-		if (!c->image[file])
-			error_nomem(c->err, "verifying the plan");
-	}
-	return c->image[file];
-}
-
 /* ---- one file of a batch ---- */
 
 static int use(struct check *c, uint32_t ino, uint64_t start, uint64_t len, enum use what)
@@ -143,7 +151,7 @@ static int use(struct check *c, uint32_t ino, uint64_t start, uint64_t len, enum
 	if (!len || start < c->snap->geo.first_data_block || start >= c->snap->geo.blocks ||
 	    len > c->snap->geo.blocks - start)
 		return verify_wrong(c, ino, "block %" PRIu64 " is outside the file system", start);
-	if (verify_more(c, &c->used, c->n_used, &c->cap_used, sizeof(*c->used)))
+	if (verify_more(c, &c->used, c->n_used + 1, &c->cap_used, sizeof(*c->used)))
 		return -1;
 	c->used[c->n_used++] = (struct used){ start, len, ino, what };
 	return 0;
@@ -151,7 +159,7 @@ static int use(struct check *c, uint32_t ino, uint64_t start, uint64_t len, enum
 
 static int release(struct check *c, uint64_t start, uint64_t len)
 {
-	if (verify_more(c, &c->freed, c->n_freed, &c->cap_freed, sizeof(*c->freed)))
+	if (verify_more(c, &c->freed, c->n_freed + 1, &c->cap_freed, sizeof(*c->freed)))
 		return -1;
 	c->freed[c->n_freed++] = (struct range){ start, len };
 	return 0;
@@ -184,10 +192,10 @@ static int move_piece(struct check *c, uint32_t ino, const struct piece *p, cons
 	return 0;
 }
 
-static int check_moves(struct check *c, const struct plan_file *f, struct image *im)
+static int check_moves(struct check *c, const struct plan_file *f, const struct image *im)
 {
 	const struct move *m = c->plan->move + f->first_move;
-	struct image next = { 0 };
+	struct image *next = &c->next.im;
 	size_t at = 0;
 	uint64_t end = 0;
 	for (size_t i = 0; i < f->n_move; i++) {
@@ -201,18 +209,10 @@ static int check_moves(struct check *c, const struct plan_file *f, struct image 
 		c->copied += m[i].unwritten ? 0 : m[i].len;
 		c->copies += !m[i].unwritten;
 	}
-	next.piece = malloc((im->n_piece + 2 * f->n_move + 1) * sizeof(*next.piece));
-	if (!next.piece)
-		return error_nomem(c->err, "verifying the plan");
 	for (size_t i = 0; i < im->n_piece; i++) {
-		if (move_piece(c, f->ino, &im->piece[i], m, f->n_move, &at, &next)) {
-			free(next.piece);
+		if (move_piece(c, f->ino, &im->piece[i], m, f->n_move, &at, next))
 			return -1;
-		}
 	}
-	free(im->piece);
-	im->piece = next.piece;
-	im->n_piece = next.n_piece;
 	if (at < f->n_move)
 		return verify_wrong(c, f->ino, "file block %" PRIu32 " is not mapped", m[at].lblk);
 	return 0;
@@ -223,62 +223,51 @@ static int check_own_nodes(struct check *c, const struct plan_file *f, const str
 {
 	const uint64_t *node = c->plan->node;
 	size_t n = f->n_freed + f->n_kept;
-	uint64_t *own = malloc((n + 1) * sizeof(*own));
-	int rc = 0;
-	if (!own)
-		return error_nomem(c->err, "verifying the plan");
+	if (verify_more(c, &c->own, n, &c->cap_own, sizeof(*c->own)))
+		return -1;
 	for (size_t i = 0; i < f->n_freed; i++)
-		own[i] = node[f->first_freed + i];
+		c->own[i] = node[f->first_freed + i];
 	for (size_t i = 0; i < f->n_kept; i++)
-		own[f->n_freed + i] = node[f->first_kept + i];
-	verify_sort(own, n);
-	for (size_t i = 0; i < n && !rc; i++) {
-		if (!among(im->node, im->n_node, own[i]) || (i && own[i] == own[i - 1]))
-			rc = verify_wrong(c, f->ino,
-					  "block %" PRIu64
-					  " is not a tree block of it, or named twice",
-					  own[i]);
+		c->own[f->n_freed + i] = node[f->first_kept + i];
+	if (!verify_sort(c, c->own, n))
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		if (!among(im->node, im->n_node, c->own[i]) || (i && c->own[i] == c->own[i - 1]))
+			return verify_wrong(c, f->ino,
+					    "block %" PRIu64
+					    " is not a tree block of it, or named twice",
+					    c->own[i]);
 	}
-	free(own);
-	return rc;
+	return 0;
 }
 
-/* The tree blocks that the file has afterwards, sorted; NULL: no memory. */
-static uint64_t *next_nodes(struct check *c, const struct plan_file *f, const struct image *im,
-			    size_t *n)
+/* The tree blocks that the file has afterwards, sorted. */
+static int next_nodes(struct check *c, const struct plan_file *f, const struct image *im)
 {
 	const uint64_t *node = c->plan->node;
-	uint64_t *gone = malloc((f->n_freed + 1) * sizeof(*gone));
-	uint64_t *left = malloc((im->n_node + f->n_taken + 1) * sizeof(*left));
-	*n = 0;
-	if (!gone || !left) {
-		error_nomem(c->err, "verifying the plan");
-		free(left);
-		left = NULL;
-		goto out;
-	}
+	struct image *next = &c->next.im;
+	if (verify_more(c, &c->own, f->n_freed, &c->cap_own, sizeof(*c->own)))
+		return -1;
 	for (size_t i = 0; i < f->n_freed; i++)
-		gone[i] = node[f->first_freed + i];
-	verify_sort(gone, f->n_freed);
+		c->own[i] = node[f->first_freed + i];
+	if (!verify_sort(c, c->own, f->n_freed))
+		return -1;
 	for (size_t i = 0; i < im->n_node; i++) {
-		if (!among(gone, f->n_freed, im->node[i]))
-			left[(*n)++] = im->node[i];
+		if (!among(c->own, f->n_freed, im->node[i]))
+			next->node[next->n_node++] = im->node[i];
 	}
 	for (size_t i = 0; i < f->n_taken; i++)
-		left[(*n)++] = node[f->first_taken + i];
-	verify_sort(left, *n);
-out:
-	free(gone);
-	return left;
+		next->node[next->n_node++] = node[f->first_taken + i];
+	return verify_sort(c, next->node, next->n_node) ? 0 : -1;
 }
 
 /* Tree blocks: what the file has of them afterwards suffices. */
-static int check_nodes(struct check *c, const struct plan_file *f, struct image *im)
+static int check_nodes(struct check *c, const struct plan_file *f, const struct image *im)
 {
-	uint64_t least = filemap_min_nodes(least_records(im), c->snap->geo.block_size);
-	uint64_t *left;
+	const struct image *next = &c->next.im;
+	uint64_t least = filemap_min_nodes(least_records(next), c->snap->geo.block_size);
 	size_t n;
-	if (check_own_nodes(c, f, im))
+	if (check_own_nodes(c, f, im) || next_nodes(c, f, im))
 		return -1;
 	for (size_t i = 0; i < f->n_freed; i++) {
 		if (release(c, c->plan->node[f->first_freed + i], 1))
@@ -288,12 +277,7 @@ static int check_nodes(struct check *c, const struct plan_file *f, struct image 
 		if (use(c, f->ino, c->plan->node[f->first_taken + i], 1, USE_NODE))
 			return -1;
 	}
-	left = next_nodes(c, f, im, &n);
-	if (!left)
-		return -1;
-	free(im->node);
-	im->node = left;
-	im->n_node = n;
+	n = next->n_node;
 	if (n < least)
 		return verify_wrong(c, f->ino,
 				    "%zu tree blocks can't hold its mapping, which needs %" PRIu64,
@@ -306,13 +290,18 @@ static int check_nodes(struct check *c, const struct plan_file *f, struct image 
 	return 0;
 }
 
-int verify_file(struct check *c, const struct plan_file *f, struct image *im)
+int verify_file(struct check *c, const struct plan_file *f, size_t file)
 {
 	const struct plan *p = c->plan;
+	const struct image *im = image_of(c, file);
 	if (!f->n_move || !verify_inside(f->first_move, f->n_move, p->n_move) ||
 	    !verify_inside(f->first_freed, f->n_freed, p->n_node) ||
 	    !verify_inside(f->first_taken, f->n_taken, p->n_node) ||
 	    !verify_inside(f->first_kept, f->n_kept, p->n_node))
 		return verify_wrong(c, f->ino, "it has no moves");
-	return check_moves(c, f, im) ? -1 : check_nodes(c, f, im);
+	/* Each end of a move splits one piece at most. */
+	if (!im || reserve(c, &c->next, im->n_piece + 2 * f->n_move, im->n_node + f->n_taken) ||
+	    check_moves(c, f, im) || check_nodes(c, f, im))
+		return -1;
+	return set_image(c, file, &c->next.im);
 }

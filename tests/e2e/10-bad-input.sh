@@ -109,9 +109,9 @@ refused "ext2" 16 'journal' ext2.img ext2.img
 
 # in use
 image base1k busy.img
-flock -x busy.img sleep 30 >/dev/null 2>&1 &
+flock -x -F busy.img sleep 300 >/dev/null 2>&1 &
 children+=($!)
-sleep 0.3
+until ! flock -n -s busy.img true; do sleep 0.05; done
 refused "locked by another process" 8 . busy.img busy.img
 image base1k qemu.img
 python3 - qemu.img <<'P' >/dev/null 2>&1 &
@@ -119,10 +119,11 @@ import fcntl, struct, sys, time
 f = open(sys.argv[1], 'r+b')
 for off in (100, 101, 103, 201, 203):
     fcntl.fcntl(f, 37, struct.pack('hhqqi4x', 0, 0, off, 1, 0))  # F_OFD_SETLK, F_RDLCK
-time.sleep(30)
+open('locked', 'w')
+time.sleep(300)
 P
 children+=($!)
-sleep 0.5
+for _ in $(seq 600); do [ -e locked ] && break || sleep 0.05; done
 refused "in use by qemu" 8 . qemu.img qemu.img
 if can_mount; then
 	image base1k mounted.img

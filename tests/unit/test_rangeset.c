@@ -9,11 +9,12 @@
 
 #include <cmocka.h>
 
-#define SPACE 300 /* blocks of the model */
+#define SPACE 400000 /* most blocks of a model */
 
 /* The model: one flag a block. */
 struct model {
-	bool in[SPACE + 1]; /* the last one stays false */
+	uint64_t space;
+	bool in[SPACE + 1]; /* in[space] stays false */
 };
 
 static struct rangeset *new_set(void)
@@ -50,9 +51,9 @@ static bool model_next(const struct model *m, uint64_t from, struct range *out)
 {
 	uint64_t start = from, end;
 
-	while (start < SPACE && !m->in[start])
+	while (start < m->space && !m->in[start])
 		start++;
-	if (start >= SPACE)
+	if (start >= m->space)
 		return false;
 	while (start > 0 && m->in[start - 1])
 		start--;
@@ -85,6 +86,7 @@ static void check_searches(const struct rangeset *rs, const struct model *m, uin
 	bool all = true, any = false;
 
 	for (uint64_t from = 0; model_next(m, from, &r); from = r.start + r.len) {
+		check_range(true, rangeset_next(rs, from, &got), &r, &got);
 		count++;
 		blocks += r.len;
 		if (r.len > longest.len)
@@ -97,7 +99,7 @@ static void check_searches(const struct rangeset *rs, const struct model *m, uin
 			fit = r;
 	}
 	for (uint64_t b = at; b < at + len; b++) {
-		bool in = b < SPACE && m->in[b];
+		bool in = b < m->space && m->in[b];
 
 		all = all && in;
 		any = any || in;
@@ -112,13 +114,13 @@ static void check_searches(const struct rangeset *rs, const struct model *m, uin
 	check_range(fit.len > 0, rangeset_best_fit(rs, len, at, &got), &fit, &got);
 }
 
-static void change(struct rangeset *rs, struct model *m, uint64_t *seed)
+/* Turns up to `most` blocks from `start` on over, as far as they are alike. */
+static void change(struct rangeset *rs, struct model *m, uint64_t start, uint64_t most)
 {
-	uint64_t start = next_random(seed) % SPACE, len = 0;
-	uint64_t want = 1 + next_random(seed) % 12;
 	bool in = m->in[start];
+	uint64_t len = 0;
 
-	while (len < want && start + len < SPACE && m->in[start + len] == in)
+	while (len < most && start + len < m->space && m->in[start + len] == in)
 		len++;
 	if (in)
 		take(rs, start, len);
@@ -129,17 +131,70 @@ static void change(struct rangeset *rs, struct model *m, uint64_t *seed)
 
 static void test_rangeset__random_operations_match_a_model(void **state)
 {
+	static struct model m;
+
 	(void)state;
 	for (uint64_t seed = 1; seed <= 8; seed++) {
-		struct model m = { 0 };
 		struct rangeset *rs = new_set();
 		uint64_t random = seed;
 
+		m = (struct model){ .space = 300 };
 		for (int i = 0; i < 2500; i++) {
-			change(rs, &m, &random);
-			check_searches(rs, &m, next_random(&random) % (SPACE + 20),
+			uint64_t start = next_random(&random) % m.space;
+
+			change(rs, &m, start, 1 + next_random(&random) % 12);
+			check_searches(rs, &m, next_random(&random) % (m.space + 20),
 				       1 + next_random(&random) % 20);
 		}
+		rangeset_free(rs);
+	}
+}
+
+/* One of so many steps in which the set gets many ranges, then few again. */
+static void grow_or_shrink(struct rangeset *rs, struct model *m, uint64_t *random, bool grow)
+{
+	uint64_t start = next_random(random) % m->space;
+	uint64_t most = next_random(random) % 4 ? 1 + next_random(random) % 6
+						: 1 + next_random(random) % 300;
+	struct range r;
+
+	if (grow == m->in[start] && next_random(random) % 8)
+		return;
+	if (!grow && rangeset_next(rs, start, &r)) { /* often all of a range */
+		start = r.start;
+		most = next_random(random) % 3 ? r.len : 1 + next_random(random) % r.len;
+	}
+	change(rs, m, start, most);
+}
+
+/* Enough ranges for several levels of tree, short and long ones; the copy is checked too. */
+static void test_rangeset__many_random_ranges_match_a_model(void **state)
+{
+	static struct model m;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct rangeset *rs = new_set(), *copy;
+		struct error err = ERROR_INIT;
+		uint64_t random = seed, most = 0;
+
+		m = (struct model){ .space = SPACE };
+		for (int i = 0; i < 600000; i++) {
+			bool grow = i % 300000 < 120000;
+
+			grow_or_shrink(rs, &m, &random, grow);
+			most = rangeset_count(rs) > most ? rangeset_count(rs) : most;
+			if (i % 5000)
+				continue;
+			assert_int_equal(rangeset_clone(rs, &copy, &err), 0);
+			for (uint64_t k = 0; k < 3; k++)
+				check_searches(k ? rs : copy, &m,
+					       next_random(&random) % (m.space + 20),
+					       1 + next_random(&random) % (k == 2 ? 400 : 20));
+			rangeset_free(copy);
+		}
+		assert_true(most > 10000); /* three levels at the least */
+		assert_true(rangeset_count(rs) < most / 4);
 		rangeset_free(rs);
 	}
 }
@@ -267,6 +322,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rangeset__random_operations_match_a_model),
+		cmocka_unit_test(test_rangeset__many_random_ranges_match_a_model),
 		cmocka_unit_test(test_rangeset__empty),
 		cmocka_unit_test(test_rangeset_add__joins_both_neighbours),
 		cmocka_unit_test(test_rangeset__addresses_at_the_very_end),

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* sort: items in order of a number, in O(n). */
+#ifndef SCALEDEFRAG_SORT_H
+#define SCALEDEFRAG_SORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Sorts n items of `size` bytes (8, 16 or 24) by the uint64_t that they begin with; equals keep
+ * their order. false: there is no memory; nothing has changed.
+ */
+bool sort_by_key(void *items, size_t n, size_t size);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * rounds: one attempt at a plan, file after file.
+ *
+ * Rounds over the files that have more runs than they need. A file that can't be improved is set
+ * aside until there is a reason to look again: a free run long enough for two of its runs, or
+ * blocks freed right beside one of them. When no such file is left, a full round looks at all of
+ * them once more; it ends the attempt if it changes nothing. Each change lowers the number of runs
+ * of one file and raises none, so there is an end, and a plan made from the result is empty: it
+ * begins with the round that this one ended with.
+ */
+#ifndef SCALEDEFRAG_PLAN_ROUNDS_H
+#define SCALEDEFRAG_PLAN_ROUNDS_H
+
+#include "plan_internal.h"
+
+struct candidate {
+	uint64_t need;	 /* a free run this long surely helps */
+	uint64_t blocks; /* a free run this long makes it contiguous */
+	uint64_t excess; /* runs more than it needs */
+	size_t file;	 /* index in the snapshot */
+	bool bad;	 /* more runs than it needs */
+	bool woken[2];	 /* by kind of round: it changed, or blocks beside it became free */
+	bool listed;	 /* its edges are in the table */
+};
+
+/* Kinds of rounds; the next one begins when the one before changes nothing more. */
+enum round {
+	ROUND_WHOLE, /* files that become contiguous */
+	ROUND_PARTS, /* files that get fewer runs */
+	ROUND_ALL    /* the same, whether there is a reason to try them or not */
+};
+
+struct planner {
+	const struct snapshot *snap;
+	const struct planner_options *opt;
+	const struct ideal *ideal;
+	struct state *st;
+	struct plan *plan;
+	struct schedule sched;
+	struct placer placer;
+	struct moves moves;
+	struct runs runs;
+	struct candidate *cand;
+	size_t n_cand, cap_cand;
+	struct weighted *round;
+	size_t n_round;
+	bool sweep;   /* whole files go window by window; else those with most runs first */
+	size_t *file; /* scratch of a sweep, as the next */
+	size_t *order;
+	struct map64 edge; /* block at the end or start of a run -> candidate that owns the run */
+};
+
+/* Lists the files that have more runs than they need, as the state is now. */
+int rounds_find(struct planner *p, struct error *err);
+/* Rounds up to this kind, until they change nothing more. *any: something was changed. */
+int rounds_run(struct planner *p, enum round most, bool *any, struct error *err);
+/* Runs that the listed files have more than they need. */
+uint64_t rounds_excess(const struct planner *p);
+void rounds_release(struct planner *p);
+
+#endif
