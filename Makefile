@@ -2,11 +2,13 @@
 # Knobs (make VAR=value):
 #   V=1                  show commands
 #   SAN=address,undefined | thread   sanitizer build in build-SAN/ (thread: clang and libomp)
-#   PREFIX, DESTDIR      for install
+#   PREFIX, DESTDIR      for install; LIBDIR for install-lib
+#   SOURCE_DATE_EPOCH    dist: time of its files (default: of the last commit)
 #   CC, CFLAGS, LDFLAGS  as usual
 #   JOBS                 parallel test jobs (default: processors)
 PREFIX  ?= /usr/local
 DESTDIR ?=
+LIBDIR  ?= $(PREFIX)/lib
 SAN     ?=
 V       ?= 0
 JOBS    ?= $(shell nproc)
@@ -33,6 +35,10 @@ lib = $(BUILD)/$(1).a
 SRC := $(wildcard src/*.c) $(foreach m,$(MODULES),$(wildcard src/$(m)/*.c))
 OBJ := $(SRC:%.c=$(BUILD)/%.o)
 BIN := $(BUILD)/scaledefrag-offline
+# These are the program; all else is the library.
+PROGRAM := $(patsubst %,$(BUILD)/src/%.o,main options values outputs)
+PRODUCT := $(filter-out $(PROGRAM),$(OBJ))
+VERSION := $(shell sed -n 's/^.define SCALEDEFRAG_VERSION "\(.*\)"/\1/p' include/scaledefrag.h)
 
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
 SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
@@ -58,6 +64,7 @@ LINK_test_guard    := volume device base
 LINK_test_scan     := scan volume model device base
 LINK_test_commit   := commit journal volume model device base
 LINK_test_report   := report model base
+LINK_test_library  := library
 LINK_test_picture  := report model base
 LINK_test_json     := report model base
 LINK_test_options  := report move model device base
@@ -73,9 +80,41 @@ help: ## this list
 	@echo 'knobs:'
 	@sed -n 's/^#   /  /p' Makefile
 
-$(BIN): $(OBJ)
+$(BIN): $(PROGRAM) $(BUILD)/library.o
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+# Runs without any library, in an initramfs, so every kilobyte counts: objects of its own, without
+# what only a debugger needs. OpenMP's plugins for other processors (dlopen) are not used, so the
+# linker's warning about them says nothing.
+STATIC_CFLAGS := -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+STATIC_OBJ := $(SRC:%.c=$(BUILD)/static/%.o)
+.PHONY: static
+static: $(BIN)-static ## build the static program, for rescue systems
+$(BIN)-static: $(STATIC_OBJ)
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -static -s -Wl,--gc-sections -o $@ $^ $(LIBS) 2>$@.log || \
+		{ cat $@.log >&2; exit 1; }
+$(BUILD)/static/%.o: %.c
+	@mkdir -p $(@D)
+	$(if $(filter 1,$(V)),,@echo "  CC $< (static)")
+	$(Q)$(CC) $(ALL_CFLAGS) $(STATIC_CFLAGS) -MMD -MP -c -o $@ $<
+
+# libscaledefrag: one object, so that the names the modules share stay inside of it.
+.PHONY: lib
+lib: $(BUILD)/libscaledefrag.a $(BUILD)/scaledefrag.pc ## build the library
+$(BUILD)/library.o: $(PRODUCT)
+	$(Q)$(LD) -r -o $@ $^
+$(BUILD)/libscaledefrag.a: $(BUILD)/library.o
+	@rm -f $@
+	$(Q)objcopy -w --keep-global-symbol='scaledefrag_*' $< $(BUILD)/scaledefrag.o
+	$(Q)ar rcsD $@ $(BUILD)/scaledefrag.o
+# Installed under another prefix, it is another file.
+.PHONY: FORCE
+$(BUILD)/scaledefrag.pc: src/scaledefrag.pc.in FORCE
+	@mkdir -p $(@D)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
+		-e 's|@OPENMP@|$(if $(findstring clang,$(CC)),-lomp,-lgomp)|' $< >$@
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -98,7 +137,8 @@ $(BUILD)/support.a: $(SUPPORT)
 	$(Q)ar rcs $@ $^
 
 .SECONDEXPANSION:
-linked = $(foreach m,$(or $(LINK_$(1)),$(MODULES)),$(call lib,$(m)))
+linked = $(if $(filter library,$(LINK_$(1))),$(BUILD)/libscaledefrag.a,$(foreach \
+	m,$(or $(LINK_$(1)),$(MODULES)),$(call lib,$(m))))
 $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/support.a $$(call linked,$$*)
 	@mkdir -p $(@D)
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
@@ -129,6 +169,22 @@ install: all ## install the program, its man page and completions (DESTDIR, PREF
 	install -D -m 644 $(BUILD)/completions/zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_scaledefrag-offline
 	install -D -m 644 $(BUILD)/completions/fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/scaledefrag-offline.fish
 
+.PHONY: install-lib
+install-lib: lib ## install the library: archive, header, pkg-config file
+	install -D -m 644 $(BUILD)/libscaledefrag.a $(DESTDIR)$(LIBDIR)/libscaledefrag.a
+	install -D -m 644 $(BUILD)/scaledefrag.pc $(DESTDIR)$(LIBDIR)/pkgconfig/scaledefrag.pc
+	install -D -m 644 include/scaledefrag.h $(DESTDIR)$(PREFIX)/include/scaledefrag.h
+
+.PHONY: dist
+dist: ## make a source archive in build/; the same bytes each time
+	$(Q)scripts/dist $(VERSION)
+
+.PHONY: deb check-chroot
+deb: ## make Debian packages in build/deb/, and let lintian look at them
+	+$(Q)scripts/build-deb
+check-chroot: ## as root: install them in a clean Debian chroot, run the demo and more (10 minutes)
+	+$(Q)scripts/check-chroot
+
 C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find src include tests fixtures completions -name '*.[ch]')
 .PHONY: lint
 lint: ## clang-format, cppcheck, the man page's own check
@@ -144,4 +200,4 @@ lint: ## clang-format, cppcheck, the man page's own check
 clean: ## remove build folders
 	rm -rf build build-*
 
--include $(OBJ:.o=.d) $(BUILD)/completions/generate.d $(SUPPORT:.o=.d) $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.d,$(wildcard tests/unit/*.c))
+-include $(OBJ:.o=.d) $(STATIC_OBJ:.o=.d) $(BUILD)/completions/generate.d $(SUPPORT:.o=.d) $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.d,$(wildcard tests/unit/*.c))

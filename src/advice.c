@@ -126,7 +126,8 @@ int advice_modes(struct run *run, struct error *err)
 		r->n_modes = i + 1;
 		if (!asked && !few && candidate[i].mode != PLAN_FILES)
 			continue;
-		if (run->o->stop && *run->o->stop)
+		run_poll(run);
+		if (run->stop)
 			return error_set(err, ERROR_STOPPED, "%s: stopped while planning",
 					 volume_arg(run->v));
 		if (!asked && run_make_plan(run, candidate[i].mode, &made, err))

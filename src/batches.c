@@ -37,7 +37,7 @@ int run_start_mover(struct run *run, struct error *err)
 		.block_size = run->block_size,
 		.verify = run->o->verify || volume_device(run->v)->fuse,
 		.flush_step = FLUSH_STEP,
-		.stop = run->o->stop,
+		.stop = &run->stop,
 		.progress = move_progress,
 		.ctx = run,
 	};
@@ -67,10 +67,12 @@ static void outcome_free(struct outcome *o)
 
 /* Asked to stop once, the run goes on until no file is worse than before it; twice, it stops now.
  */
-static bool stop_now(const struct run *run, size_t next)
+static bool stop_now(struct run *run, size_t next)
 {
-	int asked = run->o->stop ? *run->o->stop : 0;
+	int asked;
 
+	run_poll(run);
+	asked = run->stop;
 	return asked > 1 || (asked && (next == 0 || run->p->batch[next - 1].rest));
 }
 

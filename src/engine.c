@@ -6,6 +6,7 @@
 #include "scaledefrag/engine.h"
 #include "engine_run.h"
 #include "scaledefrag/scan.h"
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,10 +28,42 @@ void run_phase(struct run *run, enum report_phase phase)
 	run->phase_start = t;
 }
 
+/* With `telling` held. */
+static void poll_cancel(struct run *run)
+{
+	int asked = run->o->cancel ? run->o->cancel(run->o->observer_ctx) : 0;
+
+	if (asked > run->stop)
+		run->stop = asked;
+}
+
 static void tell(struct run *run, enum report_phase phase, uint64_t done, uint64_t total)
 {
 	if (run->o->progress)
 		run->o->progress(run->o->observer_ctx, phase, done, total, run->bytes_so_far);
+	poll_cancel(run);
+}
+
+void run_poll(struct run *run)
+{
+	pthread_mutex_lock(&run->telling);
+	poll_cancel(run);
+	pthread_mutex_unlock(&run->telling);
+}
+
+void run_log(struct run *run, const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+
+	if (!run->o->log)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	pthread_mutex_lock(&run->telling);
+	run->o->log(run->o->observer_ctx, line);
+	pthread_mutex_unlock(&run->telling);
 }
 
 void run_tell(struct run *run, uint64_t done, uint64_t total)
@@ -66,6 +99,8 @@ static int open_all(struct run *run, struct error *err)
 		return -1;
 	run->block_size = volume_geometry(run->v)->block_size;
 	figures_volume(run);
+	run_log(run, "opened: %s, %s", volume_what(run->v),
+		run->r->direct ? "direct I/O" : "buffered I/O");
 	return commit_open(run->v, &co, &run->c, err);
 }
 
@@ -131,7 +166,7 @@ static int make_plan(struct run *run, struct error *err)
 		.n_scope = run->o->n_scope,
 		.progress = scan_progress,
 		.ctx = run,
-		.stop = run->o->stop,
+		.stop = &run->stop,
 	};
 
 	if (so.limits.copy_blocks == 0)
@@ -192,6 +227,8 @@ static int run_rounds(struct run *run, struct error *err)
 				return 0;
 		}
 		run->bytes_to_move = run->bytes_so_far + run_batch_bytes(run, 0, run->n_do);
+		run_log(run, "plan %u: %zu transactions, %llu bytes to copy", run->rounds,
+			run->n_do, (unsigned long long)run_batch_bytes(run, 0, run->n_do));
 		if (run_batches(run, &again, err))
 			return -1;
 		if (again && volume_refresh(run->v, err))

@@ -35,6 +35,8 @@ struct run {
 	size_t n_do;	/* batches of this round's plan that the budget allows */
 	size_t n_done;	/* and those that are on the disk */
 	uint64_t spent; /* bytes copied so far, of all rounds; failed copies count */
+	volatile int
+		stop; /* what the observer asked for last; polled by many, set under `telling` */
 	bool stopped;
 	enum report_phase phase;
 	double phase_start;
@@ -53,6 +55,8 @@ struct run {
 
 void run_phase(struct run *run, enum report_phase phase);
 void run_tell(struct run *run, uint64_t done, uint64_t total); /* progress of the phase */
+void run_poll(struct run *run); /* asks the observer whether to stop */
+void run_log(struct run *run, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* From here on the plan's files are read ahead; run_batches() or run_drop_plan() ends it. */
 int run_start_mover(struct run *run, struct error *err);
 void run_stop_mover(struct run *run);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * main: options -> signals -> engine -> report -> exit code. The only place that prints errors.
+ * main: options -> signals -> library -> report -> exit code. The only place that prints errors.
  *
  * Standard output has the report (text or JSON) and nothing else; errors and the progress bar go to
  * standard error. Exit codes are those of fsck(8), see enum error_kind; never 1.
  */
+#include "library.h"
 #include "options.h"
 #include "outputs.h"
 #include <fcntl.h>
@@ -14,10 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
-/* Set by signals, read by the engine. */
+/* Set by signals, asked for by the library. */
 static volatile sig_atomic_t stop, time_over;
 
 /* Read by main, at the next progress. */
@@ -35,7 +35,7 @@ struct session {
 static void on_signal(int sig)
 {
 	(void)sig;
-	if (stop < 2) /* once: at the next good place; twice: now (engine.h) */
+	if (stop < 2) /* once: at the next good place; twice: now */
 		stop++;
 }
 
@@ -103,19 +103,13 @@ static int reserve_descriptors(void)
 	return 0;
 }
 
-static void get_clock(void *ctx, uint64_t *seconds, uint32_t *nsec)
+/* SOURCE_DATE_EPOCH stands in for the clock. */
+static void get_epoch(void *ctx, uint64_t *seconds, uint32_t *nsec)
 {
-	const struct options *o = ctx;
-	struct timespec t;
+	const struct session *ss = ctx;
 
-	if (o->has_epoch) {
-		*seconds = o->epoch;
-		*nsec = 0;
-		return;
-	}
-	clock_gettime(CLOCK_REALTIME, &t);
-	*seconds = (uint64_t)t.tv_sec;
-	*nsec = (uint32_t)t.tv_nsec;
+	*seconds = ss->o->epoch;
+	*nsec = 0;
 }
 
 /* Does text other than a dump belong on standard output? */
@@ -124,23 +118,23 @@ static bool text_wanted(const struct options *o)
 	return !o->quiet && !(o->json && !o->json_path) && !o->dump_snapshot && !o->dump_plan;
 }
 
-static void on_ready(void *ctx, const struct report *r, const struct snapshot *s,
-		     const struct plan *p)
+static int on_ready(void *ctx, const struct scaledefrag_report *r)
 {
 	const struct session *ss = ctx;
 	const struct options *o = ss->o;
 
 	progress_clear(ss->progress);
 	if (text_wanted(o))
-		report_intro(stdout, r);
+		report_intro(stdout, &r->figures);
 	if (o->dump_snapshot)
-		snapshot_dump(s, stdout);
+		snapshot_dump(r->snapshot, stdout);
 	if (o->dump_plan || (o->engine.dry_run && o->verbose && text_wanted(o)))
-		plan_dump(p, stdout);
+		plan_dump(r->plan, stdout);
 	fflush(stdout);
+	return 0;
 }
 
-static void on_progress(void *ctx, enum report_phase phase, uint64_t done, uint64_t total,
+static void on_progress(void *ctx, enum scaledefrag_phase phase, uint64_t done, uint64_t total,
 			uint64_t bytes)
 {
 	const struct session *ss = ctx;
@@ -149,7 +143,31 @@ static void on_progress(void *ctx, enum report_phase phase, uint64_t done, uint6
 		progress_show(ss->progress, show_asked == SHOW);
 		show_asked = 0;
 	}
-	progress_set(ss->progress, phase, done, total, bytes);
+	progress_set(ss->progress, (enum report_phase)phase, done, total, bytes);
+}
+
+/* The text may quote names: escaped. */
+static void complain(const char *text)
+{
+	char *safe = report_escape(text);
+
+	fprintf(stderr, "scaledefrag-offline: %s\n", safe ? safe : "out of memory");
+	free(safe);
+}
+
+/* With -vv; on standard error, as standard output has the report alone. */
+static void on_log(void *ctx, const char *line)
+{
+	const struct session *ss = ctx;
+
+	progress_clear(ss->progress);
+	complain(line);
+}
+
+static int on_cancel(void *ctx)
+{
+	(void)ctx;
+	return stop;
 }
 
 /* How wide a page is, and what may be on it. */
@@ -182,15 +200,6 @@ static int write_json(struct session *ss, const struct report *r)
 	if (!json->file)
 		return report_json(stdout, r);
 	return output_begin(json) || report_json(json->file, r) || fflush(json->file) ? -1 : 0;
-}
-
-/* The text may quote names: escaped. */
-static void complain(const char *text)
-{
-	char *safe = report_escape(text);
-
-	fprintf(stderr, "scaledefrag-offline: %s\n", safe ? safe : "out of memory");
-	free(safe);
 }
 
 /* An exit code other than 0 has its reason on standard error, where the text report has not. */
@@ -239,10 +248,11 @@ static int run(const struct options *o)
 			 [OUT_SVG] = { "--svg", "SVG of this program", REPORT_MARK, o->svg_path,
 				       NULL } },
 	};
-	struct engine_options e = o->engine;
+	struct scaledefrag_options e = o->engine;
 	struct error err = ERROR_INIT;
-	struct report r = { 0 };
-	int code;
+	struct scaledefrag_report *full = NULL;
+	struct report *r;
+	int code = ERROR_OPERATION;
 
 	for (int i = 0; i < OUTPUTS; i++)
 		if (output_open(&ss.out[i], &err)) {
@@ -250,38 +260,38 @@ static int run(const struct options *o)
 			code = (int)err.kind;
 			goto out;
 		}
-	if (progress_new(o->quiet || o->progress_json ? -1 : STDERR_FILENO, o->lines_fd,
-			 e.volume.path, &ss.progress)) {
+	if (progress_new(o->quiet || o->progress_json ? -1 : STDERR_FILENO, o->lines_fd, e.path,
+			 &ss.progress)) {
 		complain("out of memory");
-		code = ERROR_OPERATION;
 		goto out;
 	}
 	if (o->progress_json)
 		progress_json(ss.progress, STDERR_FILENO);
 	progress_show(ss.progress, !o->no_progress);
-	e.clock = get_clock;
-	e.clock_ctx = (void *)o;
-	e.stop = &stop;
+	e.clock = o->has_epoch ? get_epoch : NULL;
 	e.ready = on_ready;
 	e.progress = on_progress;
-	e.observer_ctx = &ss;
-	if (engine_run(&e, &r, &err)) {
-		r.error = err.text;
-		r.exit_code = err.kind ? (int)err.kind : ERROR_OPERATION;
-	}
-	if (r.outcome == OUTCOME_STOPPED && time_over)
-		r.stopped_by = "the time limit";
-	code = r.exit_code;
+	e.log = o->verbose > 1 ? on_log : NULL;
+	e.cancel = on_cancel;
+	e.ctx = &ss;
+	code = scaledefrag_run(&e, &full);
 	progress_free(ss.progress);
-	if (show(&ss, &r)) {
+	if (!full) {
+		complain("out of memory");
+		goto out;
+	}
+	r = &full->figures;
+	if (r->outcome == OUTCOME_STOPPED && time_over)
+		r->stopped_by = "the time limit";
+	if (show(&ss, r)) {
 		complain("the report could not be written");
 		code = code ? code : ERROR_OPERATION;
 	}
-	if (r.error)
-		complain(r.error);
-	else if (r.outcome == OUTCOME_DROPPED && !text_wanted(o))
-		complain_dropped(&r);
-	report_release(&r);
+	if (r->error)
+		complain(r->error);
+	else if (r->outcome == OUTCOME_DROPPED && !text_wanted(o))
+		complain_dropped(r);
+	scaledefrag_free(full);
 out:
 	for (int i = 0; i < OUTPUTS; i++)
 		output_close(&ss.out[i]);

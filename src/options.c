@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "options.h"
-#include "scaledefrag/move.h"
+#include "library.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -9,12 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define THREADS_DEFAULT_MAX 16
-#define THREADS_MAX	    1024
-#define QUEUE_DEPTH_DEFAULT 128
-#define QUEUE_DEPTH_MAX	    8192
-#define LIST_DEFAULT	    10
-#define LIST_MAX	    1000000000
+#define THREADS_MAX	1024
+#define QUEUE_DEPTH_MAX 8192
+#define LIST_DEFAULT	10
+#define LIST_MAX	1000000000
 
 enum {
 	OPT_THREADS = 256,
@@ -192,21 +190,21 @@ static int set_progress(const char *text, struct options *o, struct error *err)
 
 static int set_mode(const char *text, struct options *o, struct error *err)
 {
-	static const char *const name[] = {
-		[PLAN_FILES] = "files", [PLAN_FREE] = "free", [PLAN_SHRINK] = "shrink"
-	};
+	static const char *const name[] = { [SCALEDEFRAG_MODE_FILES] = "files",
+					    [SCALEDEFRAG_MODE_FREE] = "free",
+					    [SCALEDEFRAG_MODE_SHRINK] = "shrink" };
 
 	for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
 		if (strcmp(text, name[i]))
 			continue;
-		o->engine.plan.mode = (enum plan_mode)i;
+		o->engine.mode = (enum scaledefrag_mode)i;
 		return 0;
 	}
 	return error_set(err, ERROR_USAGE,
 			 "--mode: '%s' is no mode; there are: files, free, shrink", text);
 }
 
-static int add_scope(int id, enum scope_kind kind, const char *text, struct options *o,
+static int add_scope(int id, enum scaledefrag_scope_kind kind, const char *text, struct options *o,
 		     struct error *err)
 {
 	char name[32];
@@ -215,13 +213,13 @@ static int add_scope(int id, enum scope_kind kind, const char *text, struct opti
 	shown(id, name, sizeof(name));
 	if (!len)
 		return error_set(err, ERROR_USAGE, "%s: empty", name);
-	if (kind != SCOPE_PATH && text[len - 1] == '/')
+	if (kind != SCALEDEFRAG_PATH && text[len - 1] == '/')
 		return error_set(err, ERROR_USAGE, "%s: '%s' matches nothing: leave out the last /",
 				 name, text);
 	if (o->engine.n_scope == SCOPE_MAX)
 		return error_set(err, ERROR_USAGE, "%s: at most %d paths and globs", name,
 				 SCOPE_MAX);
-	o->scope[o->engine.n_scope++] = (struct scope_item){ kind, text };
+	o->scope[o->engine.n_scope++] = (struct scaledefrag_scope){ kind, text };
 	return 0;
 }
 
@@ -255,7 +253,7 @@ static bool set_output(int id, const char *arg, struct options *o)
 
 static int set_option(int id, const char *arg, struct options *o, struct error *err)
 {
-	struct engine_options *e = &o->engine;
+	struct scaledefrag_options *e = &o->engine;
 
 	switch (id) {
 	case 'n':
@@ -265,7 +263,7 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		e->report_only = true;
 		return 0;
 	case 'p':
-		e->volume.preen = true;
+		e->preen = true;
 		return 0;
 	case 'y':
 		return 0;
@@ -296,13 +294,13 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 	case OPT_TIME_LIMIT:
 		return set_time_limit(arg, &o->time_limit, err);
 	case OPT_PATH:
-		return add_scope(id, SCOPE_PATH, arg, o, err);
+		return add_scope(id, SCALEDEFRAG_PATH, arg, o, err);
 	case OPT_INCLUDE:
-		return add_scope(id, SCOPE_INCLUDE, arg, o, err);
+		return add_scope(id, SCALEDEFRAG_INCLUDE, arg, o, err);
 	case OPT_EXCLUDE:
-		return add_scope(id, SCOPE_EXCLUDE, arg, o, err);
+		return add_scope(id, SCALEDEFRAG_EXCLUDE, arg, o, err);
 	case OPT_PIN:
-		return add_scope(id, SCOPE_PIN, arg, o, err);
+		return add_scope(id, SCALEDEFRAG_PIN, arg, o, err);
 	case OPT_VERIFY:
 		e->verify = true;
 		return 0;
@@ -315,7 +313,7 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 	case OPT_LIST:
 		return set_number(id, arg, 0, LIST_MAX, &e->list, err);
 	case OPT_PARTITION:
-		return set_number(id, arg, 1, 4096, &e->volume.partition, err);
+		return set_number(id, arg, 1, 4096, &e->partition, err);
 	case OPT_MEMORY:
 		return set_size(id, arg, &e->memory, err);
 	case OPT_BATCH_SIZE:
@@ -363,27 +361,10 @@ static int bad_option(int what, char **argv, struct error *err)
 	return error_set(err, ERROR_USAGE, "unknown option %s", argv[optind - 1]);
 }
 
-static int check_memory(const struct engine_options *e, struct error *err)
-{
-	unsigned threads = e->threads < e->queue_depth ? e->threads : e->queue_depth;
-	uint64_t need = 2 * move_memory_floor(threads, 65536); /* the engine gives half to copies */
-
-	if (e->memory < need)
-		return error_set(err, ERROR_USAGE,
-				 "--memory: %u threads need at least %lluM; give more, or fewer "
-				 "--threads",
-				 threads, (unsigned long long)((need + (1 << 20) - 1) >> 20));
-	return 0;
-}
-
 static int check(const struct options *o, struct error *err)
 {
-	const struct engine_options *e = &o->engine;
+	const struct scaledefrag_options *e = &o->engine;
 
-	if (e->dry_run && e->report_only)
-		return error_set(err, ERROR_USAGE, "-n and -c don't go together");
-	if (e->volume.preen && (e->dry_run || e->report_only))
-		return error_set(err, ERROR_USAGE, "-p writes, -n and -c don't: give one of them");
 	if (o->quiet && o->verbose)
 		return error_set(err, ERROR_USAGE, "-q and -v don't go together");
 	if ((o->dump_snapshot || o->dump_plan) && !e->dry_run && !e->report_only)
@@ -395,11 +376,7 @@ static int check(const struct options *o, struct error *err)
 		return error_set(err, ERROR_USAGE,
 				 "--map goes with the text report: not with -q, a dump, or --json "
 				 "without a FILE");
-	if (e->slab && e->plan.mode != PLAN_FREE)
-		return error_set(err, ERROR_USAGE, "--slab needs --mode free");
-	if (e->batch_bytes < ENGINE_BATCH_MIN)
-		return error_set(err, ERROR_USAGE, "--batch-size: at least 1M");
-	return check_memory(e, err);
+	return library_check(e, err);
 }
 
 static int read_epoch(struct options *o, struct error *err)
@@ -417,16 +394,9 @@ static int read_epoch(struct options *o, struct error *err)
 
 static void set_defaults(struct options *o)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
 	*o = (struct options){ .lines_fd = -1 };
-	cpus = cpus < 1 ? 1 : cpus > THREADS_DEFAULT_MAX ? THREADS_DEFAULT_MAX : cpus;
-	o->engine.threads = (unsigned)cpus;
-	o->engine.queue_depth = QUEUE_DEPTH_DEFAULT;
-	o->engine.memory = ENGINE_MEMORY_DEFAULT;
-	o->engine.batch_bytes = ENGINE_BATCH_DEFAULT;
+	library_defaults(&o->engine);
 	o->engine.list = LIST_DEFAULT;
-	o->engine.plan.mode = PLAN_FILES;
 }
 
 int options_parse(int argc, char **argv, struct options *out, struct error *err)
@@ -455,10 +425,9 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 		return error_set(err, ERROR_USAGE,
 				 "one device or image at a time: '%s' is too much",
 				 argv[optind + 1]);
+	o.engine.path = argv[optind];
 	if (check(&o, err) || read_epoch(&o, err))
 		return -1;
-	o.engine.volume.path = argv[optind];
-	o.engine.volume.read_only = o.engine.dry_run || o.engine.report_only;
 	o.engine.names = o.engine.list && (!o.quiet || o.json || o.page_path);
 	o.engine.advise = o.engine.report_only && !o.dump_snapshot && !o.dump_plan &&
 			  (!o.quiet || o.json || o.page_path);

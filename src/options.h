@@ -7,9 +7,10 @@
 #ifndef SCALEDEFRAG_OPTIONS_H
 #define SCALEDEFRAG_OPTIONS_H
 
-#include "scaledefrag/engine.h"
+#include "scaledefrag.h"
+#include "scaledefrag/error.h"
 
-#define VERSION "0.1.0"
+#define VERSION SCALEDEFRAG_VERSION
 
 #define SCOPE_MAX 256 /* paths and globs */
 
@@ -22,8 +23,8 @@ struct option_def {
 };
 
 struct options {
-	struct engine_options engine; /* without clock, stop and observer; has pointers to here */
-	struct scope_item scope[SCOPE_MAX];
+	struct scaledefrag_options engine; /* without clock and observer; has pointers to here */
+	struct scaledefrag_scope scope[SCOPE_MAX];
 	bool help, version; /* then nothing else is checked */
 	bool quiet;
 	bool no_progress;   /* none until SIGUSR1 */

@@ -132,6 +132,8 @@ int run_note_dropped(struct run *run, size_t batch, const struct move_dropped *d
 			continue;
 		if (add_bad_ino(run, ino) || list_dropped(run, ino, d))
 			return error_nomem(err, "the list of dropped files");
+		run_log(run, "inode %u stays where it is: %s (block %llu)", ino, drop_text(d),
+			(unsigned long long)d->block);
 		if (d->why != MOVE_SOURCE_FAILED && d->bad_len &&
 		    add_bad_blocks(run, d->bad_target, d->bad_len))
 			return error_nomem(err, "the list of bad blocks");

@@ -4,7 +4,6 @@
 
 MKIMAGE := $(BUILD)/mkimage
 CRASH   := $(BUILD)/crash
-PRODUCT := $(filter-out $(BUILD)/src/main.o $(BUILD)/src/options.o,$(OBJ))
 
 $(MKIMAGE): $(BUILD)/fixtures/mkimage.o $(BUILD)/support.a
 	$(if $(filter 1,$(V)),,@echo "  LD $@")

@@ -4,10 +4,10 @@
  *   open -> scan -> plan -> verify -> (guard -> move -> commit)* -> rescan -> report
  *
  * engine_run() does one volume. It never prints and never exits; what the user sees goes through
- * the observer. The result (report) is filled as far as the run came, also on failure. A stop
- * (signal) is an int that the caller's handler sets: 1 = stop after the next batch where no file is
- * worse than before the run (plan.h: rest), 2 = stop now: a batch that is still being copied is
- * abandoned, a transaction that has begun is finished.
+ * the observer. The result (report) is filled as far as the run came, also on failure. The
+ * observer may ask for a stop: 1 = after the next batch where no file is worse than before the run
+ * (plan.h: rest), 2 = now: a batch that is still being copied is abandoned, a transaction that has
+ * begun is finished.
  */
 #ifndef SCALEDEFRAG_ENGINE_H
 #define SCALEDEFRAG_ENGINE_H
@@ -38,12 +38,13 @@ struct engine_options {
 	unsigned list;	      /* how many files to list as still fragmented */
 	void (*clock)(void *ctx, uint64_t *seconds, uint32_t *nsec);
 	void *clock_ctx;
-	const volatile int *stop;
 	/* Observer; each may be NULL. Called by one thread at a time. */
 	void (*ready)(void *ctx, const struct report *r, const struct snapshot *s,
 		      const struct plan *p);
 	void (*progress)(void *ctx, enum report_phase phase, uint64_t done, uint64_t total,
 			 uint64_t bytes);
+	void (*log)(void *ctx, const char *line); /* what happens, without a newline */
+	int (*cancel)(void *ctx);		  /* 0: go on; see above */
 	void *observer_ctx;
 	/* Tests: use this plan instead of planner_make; leave out verify or the guard (mutants). */
 	const struct plan *given_plan;

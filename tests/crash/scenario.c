@@ -235,7 +235,7 @@ static void check_end(const struct scenario *s, int rc, const struct report *r,
 
 struct stopper {
 	const struct scenario *s;
-	volatile int stop;
+	int stop;
 	int batches; /* whose commit has begun */
 };
 
@@ -252,6 +252,13 @@ static void stop_in_time(void *ctx, enum report_phase phase, uint64_t done, uint
 		st->stop = st->s->stop;
 }
 
+static int asked_to_stop(void *ctx)
+{
+	const struct stopper *st = ctx;
+
+	return st->stop;
+}
+
 static void run_engine(const struct scenario *s, enum given_plan plan, const char *before,
 		       const char *path, int fd)
 {
@@ -264,7 +271,7 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 		.queue_depth = 8,
 		.batch_bytes = s->batch_bytes,
 		.clock = fixed_clock,
-		.stop = &stopper.stop,
+		.cancel = asked_to_stop,
 		.progress = stop_in_time,
 		.observer_ctx = &stopper,
 		.given_plan = given,

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "../../src/library_options.c"
 #include "../../src/options.c"
 #include "../../src/values.c"
 
@@ -44,7 +45,7 @@ static void test_options_parse__defaults(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, "disk.img?offset=4096"), 0);
-	assert_string_equal(o.engine.volume.path, "disk.img?offset=4096");
+	assert_string_equal(o.engine.path, "disk.img?offset=4096");
 	assert_in_range(o.engine.threads, 1, 16);
 	assert_int_equal(o.engine.queue_depth, 128);
 	assert_int_equal(o.engine.memory, ENGINE_MEMORY_DEFAULT);
@@ -53,7 +54,7 @@ static void test_options_parse__defaults(void **state)
 	assert_int_equal(o.lines_fd, -1);
 	assert_true(o.engine.names);
 	assert_false(o.engine.dry_run || o.engine.report_only || o.engine.verify || o.json ||
-		     o.quiet || o.engine.volume.read_only || o.engine.volume.preen);
+		     o.quiet || o.engine.preen);
 }
 
 static void test_options_parse__everything(void **state)
@@ -67,7 +68,7 @@ static void test_options_parse__everything(void **state)
 			       "2m --mode files --verify --json=x.json --progress never --list 0 "
 			       "--partition 2 --dump-plan --dump-snapshot img"),
 			 0);
-	assert_true(o.engine.dry_run && o.engine.volume.read_only && o.engine.verify);
+	assert_true(o.engine.dry_run && o.engine.verify);
 	assert_true(o.json && o.no_progress && o.dump_plan && o.dump_snapshot);
 	assert_int_equal(o.verbose, 2);
 	assert_int_equal(o.lines_fd, 1);
@@ -76,16 +77,16 @@ static void test_options_parse__everything(void **state)
 	assert_int_equal(o.engine.memory, 64 << 20);
 	assert_int_equal(o.engine.batch_bytes, 2 << 20);
 	assert_string_equal(o.json_path, "x.json");
-	assert_int_equal(o.engine.volume.partition, 2);
+	assert_int_equal(o.engine.partition, 2);
 	assert_false(o.engine.names);
 	assert_int_equal(parse(&o, &err, "img -p -q --json"), 0); /* options may follow */
-	assert_true(o.engine.volume.preen && o.quiet && o.json && !o.json_path);
+	assert_true(o.engine.preen && o.quiet && o.json && !o.json_path);
 	assert_int_equal(parse(&o, &err, "-C -1 --progress=json img"), 0);
 	assert_true(o.lines_fd == 1 && o.progress_json && !o.no_progress);
 	assert_int_equal(parse(&o, &err, "--progress=json -C -1 img"), 0); /* before SIGUSR1 */
 	assert_true(o.lines_fd == 1 && o.progress_json && o.no_progress);
 	assert_int_equal(parse(&o, &err, "-c -- -img"), 0);
-	assert_string_equal(o.engine.volume.path, "-img");
+	assert_string_equal(o.engine.path, "-img");
 }
 
 static void test_options_parse__least_writes(void **state)
@@ -103,11 +104,11 @@ static void test_options_parse__least_writes(void **state)
 	assert_int_equal(o.engine.min_runs, 3);
 	assert_int_equal(o.engine.budget, 2ull << 30);
 	assert_int_equal(o.time_limit, 300);
-	assert_int_equal(o.engine.plan.mode, PLAN_FILES);
+	assert_int_equal(o.engine.mode, SCALEDEFRAG_MODE_FILES);
 	assert_int_equal(parse(&o, &err, "--mode shrink img"), 0);
-	assert_int_equal(o.engine.plan.mode, PLAN_SHRINK);
+	assert_int_equal(o.engine.mode, SCALEDEFRAG_MODE_SHRINK);
 	assert_int_equal(parse(&o, &err, "--mode free --slab 2M img"), 0);
-	assert_int_equal(o.engine.plan.mode, PLAN_FREE);
+	assert_int_equal(o.engine.mode, SCALEDEFRAG_MODE_FREE);
 	assert_int_equal(o.engine.slab, 2 << 20);
 }
 
@@ -156,13 +157,13 @@ static void test_options_parse__scope(void **state)
 		0);
 	assert_int_equal(o.engine.n_scope, 5);
 	assert_ptr_equal(o.engine.scope, o.scope);
-	assert_int_equal(o.scope[0].kind, SCOPE_PATH);
+	assert_int_equal(o.scope[0].kind, SCALEDEFRAG_PATH);
 	assert_string_equal(o.scope[0].text, "/a");
-	assert_int_equal(o.scope[1].kind, SCOPE_INCLUDE);
+	assert_int_equal(o.scope[1].kind, SCALEDEFRAG_INCLUDE);
 	assert_string_equal(o.scope[1].text, "*.c");
-	assert_int_equal(o.scope[2].kind, SCOPE_PATH);
-	assert_int_equal(o.scope[3].kind, SCOPE_EXCLUDE);
-	assert_int_equal(o.scope[4].kind, SCOPE_PIN);
+	assert_int_equal(o.scope[2].kind, SCALEDEFRAG_PATH);
+	assert_int_equal(o.scope[3].kind, SCALEDEFRAG_EXCLUDE);
+	assert_int_equal(o.scope[4].kind, SCALEDEFRAG_PIN);
 	refused("--slab 1M img", "--slab needs --mode free");
 	refused("--mode free --slab 0 img", "--slab");
 	refused("--min-runs 0 img", "--min-runs");
