@@ -4,8 +4,8 @@
  *
  * Ranges are maximal: adjoining ranges merge. Units: blocks. Every search is deterministic: same
  * content, same answers. All operations are O(log ranges) unless said otherwise. Memory: 17 bytes a
- * range where they are added in order, 25 as a rule, 50 at worst; twice that for ranges of 64 blocks
- * and more.
+ * range where they are added in order, 25 as a rule, 50 at worst; twice that for ranges of 64
+ * blocks and more.
  *
  * Thread rule: readers may share a set that nobody changes.
  */

@@ -205,44 +205,53 @@ static uint64_t cost_of(const struct layout *l, size_t file)
 	return l->at[file] == l->home[file] ? l->blocks[file] : 0;
 }
 
-/* The object right behind, or right before, the window, and the gap beyond it. */
-static bool beside(const struct layout *l, const struct window *w, bool behind, uint32_t *file,
-		   uint64_t *gap)
+/* What is beside a window: an object, and the gap beyond it. */
+struct side {
+	bool any;
+	uint32_t file;
+	uint64_t gap;
+};
+
+/* Right behind, or right before, the window. */
+static struct side beside(const struct layout *l, const struct window *w, bool behind)
 {
+	struct side s = { 0 };
 	uint64_t key, edge = behind ? w->end : w->start;
-	if (!edge || !addrmap_floor(&l->object, behind ? edge : edge - 1, &key, file))
-		return false;
-	if (behind ? key != edge : key + l->blocks[*file] != edge)
-		return false;
-	*gap = behind ? room_from(l->gap, key + l->blocks[*file]) : room_before(l->gap, key);
-	return true;
+	if (!edge || !addrmap_floor(&l->object, behind ? edge : edge - 1, &key, &s.file))
+		return s;
+	s.any = behind ? key == edge : key + l->blocks[s.file] == edge;
+	if (s.any)
+		s.gap = behind ? room_from(l->gap, key + l->blocks[s.file])
+			       : room_before(l->gap, key);
+	return s;
 }
 
 /* Extends the window by one object and the gap beyond it, on the better side. */
-static bool extend(const struct layout *l, struct window *w, uint64_t largest)
+static bool extend(const struct layout *l, struct window *w, struct side side[2], uint64_t largest)
 {
-	uint64_t gap[2], best = 0;
-	uint32_t file[2];
-	int side = -1;
+	uint64_t best = 0;
+	int better = -1;
 	for (int i = 0; i < 2; i++) {
-		if (!beside(l, w, i, &file[i], &gap[i]) || l->blocks[file[i]] > largest)
+		if (!side[i].any || l->blocks[side[i].file] > largest)
 			continue;
-		uint64_t cost = cost_of(l, file[i]);
+		uint64_t cost = cost_of(l, side[i].file);
 		/* Blocks gained for each block moved. */
-		uint64_t rate = cost ? (gap[i] << 16) / cost : UINT64_MAX;
-		if (side < 0 || rate > best) {
-			side = i;
+		uint64_t rate = cost ? (side[i].gap << 16) / cost : UINT64_MAX;
+		if (better < 0 || rate > best) {
+			better = i;
 			best = rate;
 		}
 	}
-	if (side < 0)
+	if (better < 0)
 		return false;
-	w->cost += cost_of(l, file[side]);
-	w->room += gap[side];
-	if (side)
-		w->end += l->blocks[file[side]] + gap[side];
+	struct side *s = &side[better];
+	w->cost += cost_of(l, s->file);
+	w->room += s->gap;
+	if (better)
+		w->end += l->blocks[s->file] + s->gap;
 	else
-		w->start -= l->blocks[file[side]] + gap[side];
+		w->start -= l->blocks[s->file] + s->gap;
+	*s = beside(l, w, better);
 	return true;
 }
 
@@ -251,12 +260,13 @@ static bool grow(const struct layout *l, const struct range *gap, uint64_t want,
 		 uint64_t limit, struct window *out)
 {
 	struct window w = { gap->start, gap->start + gap->len, 0, gap->len };
+	struct side side[2] = { beside(l, &w, false), beside(l, &w, true) };
 	for (unsigned i = 0; i < MOST_OBJECTS; i++) {
 		if ((shift ? w.room : w.end - w.start) >= want) {
 			*out = w;
 			return true;
 		}
-		if (!extend(l, &w, shift ? UINT64_MAX : want - 1) || w.cost > limit)
+		if (!extend(l, &w, side, shift ? UINT64_MAX : want - 1) || w.cost > limit)
 			return false;
 	}
 	return false;
@@ -348,12 +358,15 @@ int layout_make_room(struct layout *l, size_t file, const struct runs *own, uint
 	if (layout_index(l, err) || find_seeds(l, own, seed, &n, err))
 		return -1;
 	for (int how = 0; how < 2; how++) {
+		uint64_t most = limit;
 		for (size_t i = 0; i < n; i++) {
-			if (!grow(l, &seed[i], l->blocks[file], how, limit, &w))
+			if (!grow(l, &seed[i], l->blocks[file], how, most, &w))
 				continue;
-			if (!found[how] || w.cost < best[how].cost)
-				best[how] = w;
+			best[how] = w;
 			found[how] = true;
+			if (!w.cost)
+				break; /* none is cheaper */
+			most = w.cost - 1;
 		}
 	}
 	if (found[0] && (!found[1] || best[0].cost <= best[1].cost) &&
