@@ -81,6 +81,10 @@ static void populate(const struct format *f, const char *path)
 	uint32_t dir = image_dir(im, IMAGE_ROOT, "dir"), ino;
 
 	image_symlink(im, dir, "fast", "target");
+	ino = image_dir(im, IMAGE_ROOT, "boot"); /* what boot code knows by its place */
+	image_put(im, ino, "map", &(struct place){ .len = 1 }, 2);
+	image_put(im, ino, "beside", &(struct place){ .len = 1 }, 2);
+	image_put(im, ino, "ldlinux.sys", &(struct place){ .len = 1 }, 2);
 	if (f->deep) {
 		image_put(im, dir, "deep", &many, f->deep);
 		image_put(im, IMAGE_ROOT, "one", &(struct place){ .len = 5 }, 5);
