@@ -19,6 +19,7 @@ enum place {
 	PLACE_DIR,
 	PLACE_LOG,
 	PLACE_ANY,
+	PLACE_ROOT, /* i_block of an inode in use */
 	PLACES
 };
 
@@ -64,6 +65,10 @@ static uint64_t find(const struct base *b, unsigned place, uint32_t index, size_
 	case PLACE_INODE:
 		*len = b->inode_size;
 		return inode_at(b, index % b->sb.s_inodes_count + 1);
+	case PLACE_ROOT:
+		*len = sizeof(((struct ext2_inode *)0)->i_block);
+		return inode_at(b, b->used[index % b->n_used]) +
+		       offsetof(struct ext2_inode, i_block);
 	case PLACE_TREE:
 		if (b->n_tree)
 			return b->tree[index % b->n_tree].block * b->block_size;

@@ -89,6 +89,7 @@ static void populate(const struct format *f, const char *path)
 		image_put(im, dir, "deep", &many, f->deep);
 		image_put(im, IMAGE_ROOT, "one", &(struct place){ .len = 5 }, 5);
 		image_put(im, dir, "apart", &apart, 12);
+		image_put(im, dir, "four", &apart, 8); /* all that a root holds */
 		image_put(im, dir, "map", &unwritten, 6);
 		ino = image_put(im, dir, "deeper", &(struct place){ .len = 1 }, 30);
 		image_xattr(im, ino, "user.block", 500);
@@ -153,6 +154,8 @@ static void survey(struct base *b)
 		    !ext2fs_inode_has_valid_blocks2(fs, &in))
 			continue;
 		w.dir = LINUX_S_ISDIR(in.i_mode);
+		if (b->n_used < sizeof(b->used) / sizeof(b->used[0]))
+			b->used[b->n_used++] = ino;
 		ext2fs_block_iterate3(fs, ino, BLOCK_FLAG_READ_ONLY, NULL, visit, &w);
 		if (ext2fs_file_acl_block(fs, &in))
 			add_owned(&b->dir, &b->n_dir, ext2fs_file_acl_block(fs, &in), ino);

@@ -28,6 +28,8 @@ struct base {
 	uint32_t block_size, inode_size, desc_size, groups;
 	struct owned *tree, *dir; /* extent tree and other mapping blocks; directory blocks */
 	size_t n_tree, n_dir;
+	uint32_t used[64]; /* some inodes in use */
+	size_t n_used;
 	uint64_t log; /* block of the journal superblock */
 	bool *dirty;  /* per block */
 };
