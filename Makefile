@@ -5,6 +5,7 @@
 #   PREFIX, DESTDIR      for install
 #   CC, CFLAGS, LDFLAGS  as usual
 #   JOBS                 parallel test jobs (default: processors)
+#   FUZZ_SECONDS, FUZZ_TARGET   seconds for each target (60), and which; FLIPS for peer-images (1000)
 PREFIX  ?= /usr/local
 DESTDIR ?=
 SAN     ?=

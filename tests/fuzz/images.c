@@ -78,14 +78,14 @@ static void populate(const struct format *f, const char *path)
 	static const struct place apart = { .len = 2, .step = 3, .order = PLACE_BACKWARD };
 	static const struct place unwritten = { .len = 1, .hole = 1, .every_unwritten = 2 };
 	struct image *im = image_open(path);
-	uint32_t dir = image_dir(im, IMAGE_ROOT, "dir"), ino;
+	uint32_t dir = image_dir(im, IMAGE_ROOT, "dir"), boot, ino;
 
 	image_symlink(im, dir, "fast", "target");
-	ino = image_dir(im, IMAGE_ROOT, "boot"); /* what boot code knows by its place */
-	image_put(im, ino, "map", &(struct place){ .len = 1 }, 2);
-	image_put(im, ino, "beside", &(struct place){ .len = 1 }, 2);
-	image_put(im, ino, "ldlinux.sys", &(struct place){ .len = 1 }, 2);
+	boot = image_dir(im, IMAGE_ROOT, "boot"); /* what boot code knows by its place */
 	if (f->deep) {
+		image_put(im, boot, "map", &(struct place){ .len = 1 }, 2);
+		image_put(im, boot, "beside", &(struct place){ .len = 1 }, 2);
+		image_put(im, boot, "ldlinux.sys", &(struct place){ .len = 1 }, 2);
 		image_put(im, dir, "deep", &many, f->deep);
 		image_put(im, IMAGE_ROOT, "one", &(struct place){ .len = 5 }, 5);
 		image_put(im, dir, "apart", &apart, 12);
@@ -95,6 +95,7 @@ static void populate(const struct format *f, const char *path)
 		image_xattr(im, ino, "user.block", 500);
 		image_shatter(im, dir, &apart);
 	} else {
+		image_block_mapped(im, boot, "map", 2);
 		image_block_mapped(im, dir, "direct", 9);
 		image_block_mapped(im, IMAGE_ROOT, "double", 300);
 	}
