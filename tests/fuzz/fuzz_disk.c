@@ -160,6 +160,7 @@ int fuzz_disk(const uint8_t *data, size_t size)
 	uint32_t offset = bytes_u32(&in);
 	struct disk *d = the_disk();
 	size_t len = in.left;
+	const uint8_t *raw;
 	char path[64];
 
 	memset(d->mem, 0, DISK);
@@ -173,7 +174,8 @@ int fuzz_disk(const uint8_t *data, size_t size)
 	case 2:
 		if (len > DISK)
 			len = DISK;
-		memcpy(d->mem, bytes_take(&in, &len), len);
+		raw = bytes_take(&in, &len);
+		memcpy(d->mem, raw, len);
 		break;
 	default:
 		put_fs(d->mem, 0);

@@ -82,11 +82,13 @@ static void try_format(struct bytes *in)
 	size_t n = 0, len = sizeof(jsb.uuid);
 	struct log_format f;
 	struct log_tag *tag;
+	const uint8_t *uuid;
 	uint8_t *buf, *block;
 
 	if (bits & 0x80)
 		jsb.incompat |= JBD2_INCOMPAT_64BIT;
-	memcpy(jsb.uuid, bytes_take(in, &len), len);
+	uuid = bytes_take(in, &len);
+	memcpy(jsb.uuid, uuid, len);
 	format_init(&f, &jsb, crc32c);
 	most = format_tags_per_descriptor(&f);
 	tag = must_alloc(most, sizeof(*tag));
