@@ -27,7 +27,7 @@ FUZZ_SAN   ?= -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FUZZ_CFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -Itests -O1 -g \
 	-fno-omit-frame-pointer -Wno-unknown-pragmas $(FUZZ_SAN)
 # What guides the fuzzer: the code that reads hostile bytes. Coverage of the rest would only cost time.
-FUZZ_GUIDES := src/volume/% src/scan/% src/journal/% src/model/% src/plan/verify% src/commit/% src/options.c
+FUZZ_GUIDES := src/volume/% src/scan/% src/journal/% src/model/% src/plan/verify% src/commit/% src/options.c src/values.c
 fuzz_objects = $(patsubst %.c,$(1)/%.o,$(FUZZ_SRC) $(filter-out src/main.c,$(SRC)) \
 	$(patsubst %,tests/support/%.c,digest image image_tools memdev))
 $(FUZZ_BUILD)/%.o: %.c
@@ -52,7 +52,7 @@ fuzz-binaries: $(FUZZ_TARGET:%=$(FUZZ_BUILD)/fuzz-%)
 fuzz: ## libFuzzer (FUZZ_SECONDS=N per target, FUZZ_TARGET=volume|engine|disk|journal|text|options)
 	+$(Q)$(MAKE) --no-print-directory $(REPLAY) fuzz-binaries
 	$(Q)scripts/fuzz run $(FUZZ_TARGET)
-fuzz-planted: ## five and more planted bugs, each found by its target
+fuzz-planted: ## eight planted bugs, each found by its target
 	+$(Q)$(MAKE) --no-print-directory $(REPLAY) fuzz-binaries FUZZ_TARGET="$(FUZZ_TARGETS)"
 	$(Q)scripts/fuzz planted
 fuzz-coverage: ## lines of the parsers that the corpus reaches
