@@ -6,6 +6,7 @@
 #   SOURCE_DATE_EPOCH    dist: time of its files (default: of the last commit)
 #   CC, CFLAGS, LDFLAGS  as usual
 #   JOBS                 parallel test jobs (default: processors)
+#   FUZZ_SECONDS, FUZZ_TARGET   seconds for each target (60), and which; FLIPS for peer-images (1000)
 PREFIX  ?= /usr/local
 DESTDIR ?=
 LIBDIR  ?= $(PREFIX)/lib

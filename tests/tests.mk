@@ -54,3 +54,4 @@ crash-night: ## power cuts: a million states (SEED=N)
 .PHONY: bench-plan
 bench-plan: $(BENCH_PLAN) ## seconds and memory of planning, mode by mode (EXTENTS=N)
 	$(Q)for m in files free slabs shrink; do $(BENCH_PLAN) --extents $(or $(EXTENTS),155000) --mode $$m; done
+include tests/fuzz/fuzz.mk

@@ -120,9 +120,25 @@ static enum shape find_shape(const struct source *src, struct ext2_inode *inode,
 	return has_pointers(inode) ? SHAPE_BLOCKS : SHAPE_NOTHING;
 }
 
+/* Flags that don't go together, or need a feature: e2fsck would change the one or the other. */
+static const char *wrong_flags(const struct source *src, const struct ext2_inode *inode)
+{
+	bool extents = inode->i_flags & EXT4_EXTENTS_FL;
+	bool inline_data = inode->i_flags & EXT4_INLINE_DATA_FL;
+
+	if (inline_data && extents)
+		return "it has both inline data and extents";
+	if (extents && !ext2fs_has_feature_extents(src->fs.super))
+		return "it has extents, but the file system does not have that feature";
+	if (inline_data && !ext2fs_has_feature_inline_data(src->fs.super))
+		return "it has inline data, but the file system does not have that feature";
+	return NULL;
+}
+
 const char *classify_inode(const struct source *src, uint32_t ino, struct ext2_inode *inode,
 			   struct verdict *out)
 {
+	const char *wrong;
 	const struct kind_row *kind = find_kind(inode->i_mode);
 	bool reserved = is_reserved(src, ino);
 
@@ -138,8 +154,9 @@ const char *classify_inode(const struct source *src, uint32_t ino, struct ext2_i
 		out->kind = kind->kind;
 	if (out->kind == FILE_REGULAR && (inode->i_flags & EXT4_EA_INODE_FL))
 		out->kind = FILE_EA_INODE;
-	if ((inode->i_flags & EXT4_INLINE_DATA_FL) && (inode->i_flags & EXT4_EXTENTS_FL))
-		return "it has both inline data and extents";
+	wrong = wrong_flags(src, inode);
+	if (wrong)
+		return wrong;
 	if (kind && !kind->blocks) {
 		if (inode->i_flags & (EXT4_EXTENTS_FL | EXT4_INLINE_DATA_FL))
 			return "it is a device, fifo or socket with data";

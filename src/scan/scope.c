@@ -69,7 +69,7 @@ static uint32_t bits_of(const struct scope *sc, uint32_t ino, const char *name, 
 static int on_name(void *ctx, struct named *n, bool *enough, struct error *err)
 {
 	struct scope *sc = ctx;
-	const struct snapshot_file key = { .ino = n->ino }, *hit;
+	const struct snapshot_file key = { .ino = n->ino }, *hit = NULL;
 	bool too_long = false;
 	char name[EXT2_NAME_LEN + 1], *path = NULL;
 
@@ -86,7 +86,8 @@ static int on_name(void *ctx, struct named *n, bool *enough, struct error *err)
 	/* What can't be compared is not touched. */
 	n->bits |= too_long ? PINNED : bits_of(sc, n->ino, name, path);
 	free(path);
-	hit = bsearch(&key, sc->h->file, sc->h->n_file, sizeof(key), compare_file);
+	if (sc->h->n_file)
+		hit = bsearch(&key, sc->h->file, sc->h->n_file, sizeof(key), compare_file);
 	if (hit)
 		sc->bits[hit - sc->h->file] |=
 			(uint8_t)(n->bits | ((n->bits & sc->needed) == sc->needed ? CHOSEN : 0));

@@ -29,8 +29,10 @@ static errcode_t span(io_channel io, unsigned long long block, int count, uint64
 {
 	uint64_t bytes = count < 0 ? (uint64_t) - (int64_t)count
 				   : (uint64_t)count * (unsigned)io->block_size;
-	if (bytes > MAX_IO || block > INT64_MAX / (unsigned)io->block_size)
+	if (bytes > MAX_IO)
 		return EINVAL;
+	if (block > INT64_MAX / (unsigned)io->block_size)
+		return EXT2_ET_BAD_BLOCK_NUM;
 	*offset = block * (unsigned)io->block_size;
 	*len = (size_t)bytes;
 	return 0;
@@ -52,9 +54,13 @@ static errcode_t channel_read64(io_channel io, unsigned long long block, int cou
 	uint64_t offset;
 	size_t len;
 	errcode_t code = span(io, block, count, &offset, &len);
+	uint64_t size = channel_of(io)->dev->size;
 
 	if (code || !len)
 		return code;
+	/* The device is as long as the file system: the disk holds a wrong number. */
+	if (len > size || offset > size - len)
+		return EXT2_ET_BAD_BLOCK_NUM;
 	return device_read(channel_of(io)->dev, data, offset, len, &err) ? to_code(&err) : 0;
 }
 

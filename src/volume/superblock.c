@@ -140,6 +140,9 @@ static const char *wrong_fields(const struct superblock *sb)
 		return "more than half of the blocks are reserved";
 	if (le32toh(raw->s_free_inodes_count) > inodes)
 		return "more free inodes than inodes";
+	if (sb->incompat & EXT4_FEATURE_INCOMPAT_64BIT &&
+	    !(sb->incompat & EXT3_FEATURE_INCOMPAT_EXTENTS))
+		return "64bit is set without extents";
 	if ((sb->ro_compat & both) == both)
 		return "metadata_csum and uninit_bg are both set";
 	if (raw->s_log_groups_per_flex > 31)

@@ -197,6 +197,7 @@ static const struct mutation mutations[] = {
 	{ 0xfe, 2, 96, SET, ERROR_FSCK, "descriptor size" },
 	{ 0xfe, 2, 2048, SET, ERROR_FSCK, "descriptor size" },
 	{ 0x174, 1, 32, SET, ERROR_FSCK, "flex group" },
+	{ 0x60, 4, 0x40, AND_NOT, ERROR_FSCK, "64bit is set without extents" },
 };
 
 static void fix_checksum(uint8_t sb[1024])

@@ -1082,6 +1082,33 @@ static void test_scan_volume__inode_damaged(void **state)
 	refused("inode %u: its checksum", ino);
 }
 
+/* Files written while the file system had a feature that it has no more. */
+static void test_scan_volume__flags_without_their_feature(void **state)
+{
+	ext2_filsys fs;
+	struct image *im;
+	uint32_t ino;
+
+	(void)state;
+	new_path();
+	image_mke2fs(path, 8 << 20, "inline_data,^64bit", "-b 1024");
+	im = image_open(path);
+	image_inline(im, IMAGE_ROOT, "inline", 50);
+	image_close(im);
+	ino = lookup("/inline");
+	fs = open_fs(EXT2_FLAG_RW);
+	ext2fs_clear_feature_inline_data(fs->super);
+	ext2fs_mark_super_dirty(fs);
+	close_fs(fs);
+	refused("inode %u: it has inline data, but", ino);
+	fs = open_fs(EXT2_FLAG_RW);
+	ext2fs_set_feature_inline_data(fs->super);
+	ext2fs_clear_feature_extents(fs->super);
+	ext2fs_mark_super_dirty(fs);
+	close_fs(fs);
+	refused("inode 2: it has extents, but");
+}
+
 static void test_scan_volume__bitmap_checksum_wrong(void **state)
 {
 	ext2_filsys fs;
@@ -1156,6 +1183,7 @@ int main(void)
 		TEST(test_scan_volume__group_count_wrong),
 		TEST(test_scan_volume__inode_bitmap_disagrees),
 		TEST(test_scan_volume__inode_damaged),
+		TEST(test_scan_volume__flags_without_their_feature),
 		TEST(test_scan_volume__bitmap_checksum_wrong),
 		TEST(test_scan_volume__descriptor_checksum_wrong),
 	};
