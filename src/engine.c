@@ -69,15 +69,34 @@ static int open_all(struct run *run, struct error *err)
 	return commit_open(run->v, &co, &run->c, err);
 }
 
-/* Slabs begin at multiples of their size on the whole disk, not on the volume. */
-static int set_slabs(const struct run *run, struct planner_options *po, struct error *err)
+/* Bytes of a slab, 0 for none. The disk's own units, where nobody asked, if any fit in. */
+static uint64_t choose_slab(const struct run *run)
 {
-	uint64_t slab = run->o->slab, bs = run->block_size, into;
+	const struct volume_place *place = volume_place(run->v);
+	const struct geometry *geo = volume_geometry(run->v);
+	uint64_t bs = run->block_size, slab = place->unit;
 
+	if (run->o->slab != ENGINE_SLAB_DEVICE)
+		return run->o->slab;
+	if (!place->disk || slab <= bs || slab % bs || volume_into(place, slab) % bs ||
+	    slab > geo->blocks * bs / 2)
+		return 0;
+	return slab;
+}
+
+/* Slabs begin at multiples of their size on the whole disk, not on the volume, shifted as the disk
+ * is. */
+static int set_slabs(struct run *run, struct planner_options *po, struct error *err)
+{
+	uint64_t slab, bs = run->block_size, into;
+
+	if (po->mode != PLAN_FREE)
+		return 0;
+	slab = choose_slab(run);
 	if (!slab)
 		return 0;
-	into = volume_start(run->v) % slab;
-	if (slab < bs || slab % bs)
+	into = volume_into(volume_place(run->v), slab);
+	if (slab % bs)
 		return error_set(err, ERROR_USAGE,
 				 "%s: --slab: not a multiple of the block size, %llu bytes",
 				 volume_arg(run->v), (unsigned long long)bs);
@@ -88,6 +107,7 @@ static int set_slabs(const struct run *run, struct planner_options *po, struct e
 				 volume_arg(run->v));
 	po->slab_blocks = slab / bs;
 	po->slab_offset = (slab - into) % slab / bs;
+	run->r->slab = slab;
 	return 0;
 }
 
@@ -192,7 +212,7 @@ static int run_rounds(struct run *run, struct error *err)
 				return 0;
 		}
 		run->bytes_to_move = run->bytes_so_far + run_batch_bytes(run, 0, run->n_do);
-		if (run_batches(run, &again, err))
+		if (run_batches(run, &again, err) || run_note_written(run, err))
 			return -1;
 		if (again && volume_refresh(run->v, err))
 			return -1;
@@ -268,7 +288,7 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 		rc = -1;
 	}
 	if (!rc && !o->report_only && !o->dry_run)
-		rc = rescan(&run, err);
+		rc = rescan(&run, err) || run_discard(&run, err) ? -1 : 0;
 	run_phase(&run, PHASE_OPEN);
 	r->outcome = rc ? OUTCOME_FAILED : outcome_of(&run);
 	if (r->outcome == OUTCOME_STOPPED)

@@ -30,6 +30,8 @@ enum {
 	OPT_REPORT,
 	OPT_SVG,
 	OPT_SLAB,
+	OPT_DISCARD,
+	OPT_NO_DISCARD,
 	OPT_MIN_EXTENT,
 	OPT_MIN_RUNS,
 	OPT_BUDGET,
@@ -54,6 +56,8 @@ static const struct option_def table[] = {
 	{ OPT_MODE, "mode", "MODE", "files (default), free or shrink, see the man page",
 	  "files free shrink" },
 	{ OPT_SLAB, "slab", "SIZE", "mode free: empty whole aligned slabs of this size", NULL },
+	{ OPT_DISCARD, "discard", NULL, "at the end, discard all free space", NULL },
+	{ OPT_NO_DISCARD, "no-discard", NULL, "make no holes in a sparse image", NULL },
 	{ OPT_PATH, "path", "PATH", "only this file, or this directory's; may be repeated", NULL },
 	{ OPT_INCLUDE, "include", "GLOB", "only files that match; may be repeated", NULL },
 	{ OPT_EXCLUDE, "exclude", "GLOB", "not files that match; may be repeated", NULL },
@@ -148,7 +152,7 @@ static int set_size(int id, const char *text, uint64_t *out, struct error *err)
 {
 	char name[32];
 
-	if (options_size(text, out) || *out == 0)
+	if (options_size(text, out) || (*out == 0 && id != OPT_SLAB))
 		return error_set(err, ERROR_USAGE, "%s: '%s' is not a size (try 64M)",
 				 shown(id, name, sizeof(name)), text);
 	return 0;
@@ -287,6 +291,10 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		return set_mode(arg, o, err);
 	case OPT_SLAB:
 		return set_size(id, arg, &e->slab, err);
+	case OPT_DISCARD:
+	case OPT_NO_DISCARD:
+		e->discard = id == OPT_DISCARD ? DISCARD_ALL : DISCARD_NONE;
+		return 0;
 	case OPT_MIN_EXTENT:
 		return set_size(id, arg, &e->min_extent, err);
 	case OPT_MIN_RUNS:
@@ -395,7 +403,7 @@ static int check(const struct options *o, struct error *err)
 		return error_set(err, ERROR_USAGE,
 				 "--map goes with the text report: not with -q, a dump, or --json "
 				 "without a FILE");
-	if (e->slab && e->plan.mode != PLAN_FREE)
+	if (e->slab != ENGINE_SLAB_DEVICE && e->plan.mode != PLAN_FREE)
 		return error_set(err, ERROR_USAGE, "--slab needs --mode free");
 	if (e->batch_bytes < ENGINE_BATCH_MIN)
 		return error_set(err, ERROR_USAGE, "--batch-size: at least 1M");
@@ -426,7 +434,8 @@ static void set_defaults(struct options *o)
 	o->engine.memory = ENGINE_MEMORY_DEFAULT;
 	o->engine.batch_bytes = ENGINE_BATCH_DEFAULT;
 	o->engine.list = LIST_DEFAULT;
-	o->engine.plan.mode = PLAN_FILES;
+	o->engine.slab = ENGINE_SLAB_DEVICE;
+	o->engine.discard = DISCARD_FREED;
 }
 
 int options_parse(int argc, char **argv, struct options *out, struct error *err)
