@@ -69,55 +69,16 @@ static int open_all(struct run *run, struct error *err)
 	return commit_open(run->v, &co, &run->c, err);
 }
 
-/* Bytes of a slab, 0 for none. The disk's own units, where nobody asked, if any fit in. */
-static uint64_t choose_slab(const struct run *run)
-{
-	const struct volume_place *place = volume_place(run->v);
-	const struct geometry *geo = volume_geometry(run->v);
-	uint64_t bs = run->block_size, slab = place->unit;
-
-	if (run->o->slab != ENGINE_SLAB_DEVICE)
-		return run->o->slab;
-	if (!place->disk || slab <= bs || slab % bs || volume_into(place, slab) % bs ||
-	    slab > geo->blocks * bs / 2)
-		return 0;
-	return slab;
-}
-
-/* Slabs begin at multiples of their size on the whole disk, not on the volume, shifted as the disk
- * is. */
-static int set_slabs(struct run *run, struct planner_options *po, struct error *err)
-{
-	uint64_t slab, bs = run->block_size, into;
-
-	if (po->mode != PLAN_FREE)
-		return 0;
-	slab = choose_slab(run);
-	if (!slab)
-		return 0;
-	into = volume_into(volume_place(run->v), slab);
-	if (slab % bs)
-		return error_set(err, ERROR_USAGE,
-				 "%s: --slab: not a multiple of the block size, %llu bytes",
-				 volume_arg(run->v), (unsigned long long)bs);
-	if (into % bs)
-		return error_set(err, ERROR_USAGE,
-				 "%s: --slab: the blocks of the file system are not aligned with "
-				 "the device's slabs",
-				 volume_arg(run->v));
-	po->slab_blocks = slab / bs;
-	po->slab_offset = (slab - into) % slab / bs;
-	run->r->slab = slab;
-	return 0;
-}
-
 int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struct error *err)
 {
 	struct planner_options po = run->o->plan;
 
 	po.mode = mode;
-	if (set_slabs(run, &po, err))
+	if (mode == PLAN_FREE && slab_choose(run->o->slab, volume_place(run->v),
+					     volume_geometry(run->v), volume_arg(run->v), &po, err))
 		return -1;
+	if (mode == run->o->plan.mode)
+		run->r->slab = po.slab_blocks * run->block_size;
 	po.min_runs = run->o->min_runs;
 	po.min_extent_blocks =
 		run->o->min_extent / run->block_size + (run->o->min_extent % run->block_size != 0);

@@ -36,7 +36,7 @@ struct engine_options {
 	size_t n_scope;
 	uint64_t min_extent; /* bytes: runs at least this long are good; 0: none is */
 	/* Bytes of a slab of the device; 0: slabs don't count. ENGINE_SLAB_DEVICE: what the disk
-	 * discards at least, if that is more than a block (0 for image files). */
+	 * discards at least, if that is not too small (0 for image files). */
 	uint64_t slab;
 	enum engine_discard discard;
 	unsigned min_runs; /* files with fewer runs are left */

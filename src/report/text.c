@@ -114,8 +114,11 @@ static void print_discard(FILE *to, const struct report *r)
 	if (r->discard && r->bytes_discarded)
 		fprintf(to, "given back to the device: %s of free space\n",
 			sized(r->bytes_discarded, n));
-	if (*r->discard_failed)
-		fprintf(to, "warning: free space was not given back: %s\n", r->discard_failed);
+	if (!*r->discard_failed)
+		return;
+	fprintf(to, "warning: not all free space was given back: ");
+	print_name(to, r->discard_failed);
+	fputc('\n', to);
 }
 
 static void print_times(FILE *to, const struct report *r, int verbose)
