@@ -11,7 +11,7 @@ struct aio_queue;
 struct file_device {
 	struct device dev;
 	int fd;
-	uint64_t base;		/* bytes: start of the file system in the file */
+	uint64_t base; /* bytes: start of the file system in the file */
 	bool block_device;
 	pthread_mutex_t lock;	/* of what follows */
 	bool flush_failed;	/* the kernel reports a lost write only once */

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 
-#define SECTOR 512u /* bytes: the unit of a partition's start, whatever the device's sectors are   \
-		     */
+/* bytes: the unit of a partition's start, whatever the device's sectors are */
+#define SECTOR 512u
 
 /* A number of sysfs; 0 if it is not there, negative (the kernel's "misaligned"), or absurd. */
 static uint64_t number(const char *dir, const char *name)
