@@ -228,7 +228,6 @@ int run_discard(struct run *run, struct error *err)
 	struct rangeset *disk = NULL;
 	int rc;
 
-	run->r->discard = all || wants_holes(run);
 	if (!all && (!run->written || rangeset_count(run->written) == 0))
 		return 0;
 	run_phase(run, PHASE_DISCARD);

@@ -81,7 +81,6 @@ struct report {
 	uint64_t bytes_moved, transactions, updates, blocks_logged, meta_writes, flushes;
 	uint64_t data_reads, data_writes; /* requests */
 	uint64_t slab;			  /* bytes; 0: slabs did not count */
-	bool discard;			  /* free space was to be given back */
 	uint64_t bytes_discarded;
 	char discard_failed[256]; /* why not all of it was; empty: it was, or can't be there */
 	double seconds[PHASES], seconds_total;

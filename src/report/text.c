@@ -109,11 +109,11 @@ static void print_work(FILE *to, const struct report *r)
 
 static void print_discard(FILE *to, const struct report *r)
 {
-	char n[32];
+	char n[NUMBER_LEN];
 
-	if (r->discard && r->bytes_discarded)
+	if (r->bytes_discarded)
 		fprintf(to, "given back to the device: %s of free space\n",
-			sized(r->bytes_discarded, n));
+			number_size(r->bytes_discarded, n));
 	if (!*r->discard_failed)
 		return;
 	fprintf(to, "warning: not all free space was given back: ");

@@ -306,7 +306,6 @@ static void test_report__discard(void **state)
 	assert_true(json_is_null(json_object_get(j, "discard_warning")));
 	json_decref(j);
 	free(text);
-	r.discard = true;
 	r.bytes_discarded = 3 << 20;
 	r.slab = 1 << 20;
 	strcpy(r.discard_failed, "cannot discard \x1b");
