@@ -13,7 +13,7 @@
 #define FIRST_VARIANTS 6 /* sweep 0 */
 #define MORE_VARIANTS  8 /* each further sweep */
 #define MAX_SWEEPS     800
-#define MANY_CUTS      24 /* cuts between copies of data, or discards: a sample */
+#define MANY_CUTS      24 /* cuts between copies of data, and between discards: a sample */
 #define MAX_PRINTED    8
 
 struct cut {
@@ -71,12 +71,12 @@ static struct board *make_board(const struct job *job)
 {
 	const struct trace *t = job->trace;
 	struct board *b = shared_memory(sizeof(*b) + (t->n + 1) * sizeof(b->cut[0]));
-	size_t many = 0, every, seen = 0;
+	size_t many[ROLE_FLUSH] = { 0 }, seen[ROLE_FLUSH] = { 0 };
 	int each = sample_of_batches(job), first = (int)(job->seed % (uint64_t)each);
 
 	for (size_t i = 0; i < t->n; i++)
-		many += is_many(t->event[i].role) && t->event[i].batch % each == first;
-	every = many / MANY_CUTS + 1;
+		if (is_many(t->event[i].role) && t->event[i].batch % each == first)
+			many[t->event[i].role]++;
 	b->cut[b->n_cut++].k = 0;
 	for (size_t i = 0; i < t->n; i++) {
 		enum role role = t->event[i].role;
@@ -84,7 +84,8 @@ static struct board *make_board(const struct job *job)
 
 		if (batch >= 0 && batch + 1 < t->batches && batch % each != first)
 			continue;
-		if (role == ROLE_FLUSH || (is_many(role) && seen++ % every))
+		if (role == ROLE_FLUSH ||
+		    (is_many(role) && seen[role]++ % (many[role] / MANY_CUTS + 1)))
 			continue;
 		b->cut[b->n_cut].important =
 			role == ROLE_SUPER || role == ROLE_JSB || role == ROLE_COMMIT;
