@@ -69,6 +69,8 @@ LINK_test_library  := library
 LINK_test_picture  := report model base
 LINK_test_json     := report model base
 LINK_test_options  := report move model device base
+LINK_test_discard  := scan volume model device base
+LINK_test_slab     := base
 
 COMPLETIONS := $(foreach s,bash zsh fish,$(BUILD)/completions/$(s))
 

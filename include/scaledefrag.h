@@ -107,11 +107,21 @@ enum scaledefrag_phase {
 	SCALEDEFRAG_PHASE_GUARD,
 	SCALEDEFRAG_PHASE_MOVE,
 	SCALEDEFRAG_PHASE_COMMIT,
-	SCALEDEFRAG_PHASE_RESCAN
+	SCALEDEFRAG_PHASE_RESCAN,
+	SCALEDEFRAG_PHASE_DISCARD
 };
 
 /* See --mode, and "Which files", in scaledefrag-offline(8). */
 enum scaledefrag_mode { SCALEDEFRAG_MODE_FILES, SCALEDEFRAG_MODE_FREE, SCALEDEFRAG_MODE_SHRINK };
+
+/* What is given back to the device at the end: see --discard. */
+enum scaledefrag_discard {
+	SCALEDEFRAG_DISCARD_FREED, /* of an image file with holes, what this run freed */
+	SCALEDEFRAG_DISCARD_NONE,
+	SCALEDEFRAG_DISCARD_ALL /* all free space */
+};
+
+#define SCALEDEFRAG_SLAB_NONE UINT64_MAX
 
 enum scaledefrag_scope_kind {
 	SCALEDEFRAG_PATH,
@@ -136,7 +146,10 @@ struct scaledefrag_options {
 	bool preen;	    /* run e2fsck -p first */
 	bool verify;	    /* read every copy back before it counts */
 	enum scaledefrag_mode mode;
-	uint64_t slab;			       /* MODE_FREE: of the device; 0: none */
+	/* MODE_FREE: bytes of a slab; 0: as the device discards; SCALEDEFRAG_SLAB_NONE: they
+	 * don't count. */
+	uint64_t slab;
+	enum scaledefrag_discard discard;
 	const struct scaledefrag_scope *scope; /* which files; none: all */
 	size_t n_scope;
 	uint64_t min_extent;  /* runs at least this long are good; 0: none is */

@@ -104,35 +104,16 @@ static int open_all(struct run *run, struct error *err)
 	return commit_open(run->v, &co, &run->c, err);
 }
 
-/* Slabs begin at multiples of their size on the whole disk, not on the volume. */
-static int set_slabs(const struct run *run, struct planner_options *po, struct error *err)
-{
-	uint64_t slab = run->o->slab, bs = run->block_size, into;
-
-	if (!slab)
-		return 0;
-	into = volume_start(run->v) % slab;
-	if (slab < bs || slab % bs)
-		return error_set(err, ERROR_USAGE,
-				 "%s: --slab: not a multiple of the block size, %llu bytes",
-				 volume_arg(run->v), (unsigned long long)bs);
-	if (into % bs)
-		return error_set(err, ERROR_USAGE,
-				 "%s: --slab: the blocks of the file system are not aligned with "
-				 "the device's slabs",
-				 volume_arg(run->v));
-	po->slab_blocks = slab / bs;
-	po->slab_offset = (slab - into) % slab / bs;
-	return 0;
-}
-
 int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struct error *err)
 {
 	struct planner_options po = run->o->plan;
 
 	po.mode = mode;
-	if (set_slabs(run, &po, err))
+	if (mode == PLAN_FREE && slab_choose(run->o->slab, volume_place(run->v),
+					     volume_geometry(run->v), volume_arg(run->v), &po, err))
 		return -1;
+	if (mode == run->o->plan.mode)
+		run->r->slab = po.slab_blocks * run->block_size;
 	po.min_runs = run->o->min_runs;
 	po.min_extent_blocks =
 		run->o->min_extent / run->block_size + (run->o->min_extent % run->block_size != 0);
@@ -229,7 +210,7 @@ static int run_rounds(struct run *run, struct error *err)
 		run->bytes_to_move = run->bytes_so_far + run_batch_bytes(run, 0, run->n_do);
 		run_log(run, "plan %u: %zu transactions, %llu bytes to copy", run->rounds,
 			run->n_do, (unsigned long long)run_batch_bytes(run, 0, run->n_do));
-		if (run_batches(run, &again, err))
+		if (run_batches(run, &again, err) || run_note_written(run, err))
 			return -1;
 		if (again && volume_refresh(run->v, err))
 			return -1;
@@ -305,7 +286,7 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 		rc = -1;
 	}
 	if (!rc && !o->report_only && !o->dry_run)
-		rc = rescan(&run, err);
+		rc = rescan(&run, err) || run_discard(&run, err) ? -1 : 0;
 	run_phase(&run, PHASE_OPEN);
 	r->outcome = rc ? OUTCOME_FAILED : outcome_of(&run);
 	if (r->outcome == OUTCOME_STOPPED)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * engine_run: what engine.c (the order of things), batches.c (the same for batches), touched.c
- * (what a run changed and what it dropped) and figures.c (the report's numbers) share: one run's
- * state. Private to src/.
+ * (what a run changed and what it dropped), slab.c, discard.c (what is given back to the device)
+ * and figures.c (the report's numbers) share: one run's state. Private to src/.
  */
 #ifndef SCALEDEFRAG_ENGINE_RUN_H
 #define SCALEDEFRAG_ENGINE_RUN_H
@@ -51,6 +51,8 @@ struct run {
 	/* Inodes whose mapping changed in this run; from run_settle_touched() on sorted, unique. */
 	struct touched *touched;
 	size_t n_touched, cap_touched;
+	struct rangeset *written; /* blocks that this run wrote or freed; NULL: not asked for */
+	uint64_t spent_noted;	  /* of `spent`: what is in `written` */
 };
 
 void run_phase(struct run *run, enum report_phase phase);
@@ -85,6 +87,17 @@ void run_settle_touched(struct run *run);
 uint64_t run_worse(const struct run *run); /* files with more runs than then */
 /* Reads the touched files and the free space anew and fails if they are not what the state says. */
 int run_reread(struct run *run, struct error *err);
+
+/*
+ * Slabs for the planner: `wish` bytes each (engine_options.slab), on a volume of this place and
+ * geometry. ERROR_USAGE where the user's wish can't be.
+ */
+int slab_choose(uint64_t wish, const struct volume_place *place, const struct geometry *geo,
+		const char *name, struct planner_options *out, struct error *err);
+/* Remembers which blocks the batches of this round wrote or freed, an abandoned one as well. */
+int run_note_written(struct run *run, struct error *err);
+/* The last step, after the log was emptied and everything flushed: gives free space back. */
+int run_discard(struct run *run, struct error *err);
 
 void figures_options(struct run *run);
 void figures_volume(struct run *run);

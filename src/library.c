@@ -27,6 +27,7 @@ SAME(SCALEDEFRAG_PHASE_GUARD, PHASE_GUARD);
 SAME(SCALEDEFRAG_PHASE_MOVE, PHASE_MOVE);
 SAME(SCALEDEFRAG_PHASE_COMMIT, PHASE_COMMIT);
 SAME(SCALEDEFRAG_PHASE_RESCAN, PHASE_RESCAN);
+SAME(SCALEDEFRAG_PHASE_DISCARD, PHASE_DISCARD);
 SAME(SCALEDEFRAG_MODE_FILES, PLAN_FILES);
 SAME(SCALEDEFRAG_MODE_FREE, PLAN_FREE);
 SAME(SCALEDEFRAG_MODE_SHRINK, PLAN_SHRINK);
@@ -92,6 +93,26 @@ static int on_cancel(void *ctx)
 	return c->o.cancel ? c->o.cancel(c->o.ctx) : 0;
 }
 
+/* Zero stands for the default here. */
+static uint64_t to_slab(uint64_t slab)
+{
+	if (slab == SCALEDEFRAG_SLAB_NONE)
+		return 0;
+	return slab ? slab : ENGINE_SLAB_DEVICE;
+}
+
+static enum engine_discard to_discard(enum scaledefrag_discard d)
+{
+	switch (d) {
+	case SCALEDEFRAG_DISCARD_NONE:
+		return DISCARD_NONE;
+	case SCALEDEFRAG_DISCARD_ALL:
+		return DISCARD_ALL;
+	default:
+		return DISCARD_FREED;
+	}
+}
+
 static void to_engine(struct call *c, struct engine_options *e)
 {
 	const struct scaledefrag_options *o = &c->o;
@@ -104,7 +125,8 @@ static void to_engine(struct call *c, struct engine_options *e)
 		.plan.mode = (enum plan_mode)o->mode,
 		.n_scope = o->n_scope,
 		.min_extent = o->min_extent,
-		.slab = o->slab,
+		.slab = to_slab(o->slab),
+		.discard = to_discard(o->discard),
 		.min_runs = o->min_runs,
 		.budget = o->budget,
 		.report_only = o->report_only,

@@ -28,6 +28,8 @@ enum {
 	OPT_REPORT,
 	OPT_SVG,
 	OPT_SLAB,
+	OPT_DISCARD,
+	OPT_NO_DISCARD,
 	OPT_MIN_EXTENT,
 	OPT_MIN_RUNS,
 	OPT_BUDGET,
@@ -52,6 +54,8 @@ static const struct option_def table[] = {
 	{ OPT_MODE, "mode", "MODE", "files (default), free or shrink, see the man page",
 	  "files free shrink" },
 	{ OPT_SLAB, "slab", "SIZE", "mode free: empty whole aligned slabs of this size", NULL },
+	{ OPT_DISCARD, "discard", NULL, "at the end, discard all free space", NULL },
+	{ OPT_NO_DISCARD, "no-discard", NULL, "make no holes in a sparse image", NULL },
 	{ OPT_PATH, "path", "PATH", "only this file, or this directory's; may be repeated", NULL },
 	{ OPT_INCLUDE, "include", "GLOB", "only files that match; may be repeated", NULL },
 	{ OPT_EXCLUDE, "exclude", "GLOB", "not files that match; may be repeated", NULL },
@@ -146,7 +150,7 @@ static int set_size(int id, const char *text, uint64_t *out, struct error *err)
 {
 	char name[32];
 
-	if (options_size(text, out) || *out == 0)
+	if (options_size(text, out) || (*out == 0 && id != OPT_SLAB))
 		return error_set(err, ERROR_USAGE, "%s: '%s' is not a size (try 64M)",
 				 shown(id, name, sizeof(name)), text);
 	return 0;
@@ -185,6 +189,16 @@ static int set_progress(const char *text, struct options *o, struct error *err)
 				 "--progress: '%s' is none of auto, never and json", text);
 	o->no_progress = strcmp(text, "never") == 0;
 	o->progress_json = strcmp(text, "json") == 0;
+	return 0;
+}
+
+/* 0: none, which the library has a word for. */
+static int set_slab(const char *text, struct scaledefrag_options *e, struct error *err)
+{
+	if (set_size(OPT_SLAB, text, &e->slab, err))
+		return -1;
+	if (!e->slab)
+		e->slab = SCALEDEFRAG_SLAB_NONE;
 	return 0;
 }
 
@@ -284,7 +298,11 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 	case OPT_MODE:
 		return set_mode(arg, o, err);
 	case OPT_SLAB:
-		return set_size(id, arg, &e->slab, err);
+		return set_slab(arg, e, err);
+	case OPT_DISCARD:
+	case OPT_NO_DISCARD:
+		e->discard = id == OPT_DISCARD ? SCALEDEFRAG_DISCARD_ALL : SCALEDEFRAG_DISCARD_NONE;
+		return 0;
 	case OPT_MIN_EXTENT:
 		return set_size(id, arg, &e->min_extent, err);
 	case OPT_MIN_RUNS:

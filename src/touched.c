@@ -30,6 +30,7 @@ void run_release(struct run *run)
 	free(run->bad_ino);
 	free(run->bad_block);
 	free(run->touched);
+	rangeset_free(run->written);
 }
 
 static int cmp_u32(const void *a, const void *b)

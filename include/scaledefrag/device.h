@@ -9,6 +9,7 @@
  *   device_open_file()                      the real one: file or block device
  *   device_read(), _write(), _flush()       synchronous, any alignment of the buffer
  *   device_queue_open() ... submit, wait    asynchronous, many requests in flight
+ *   device_discard()                        tells that the content of a range is no longer needed
  *   device_close()
  *
  * Alignment: `align` is what asynchronous requests must keep to (offset, length and address of the
@@ -18,7 +19,8 @@
  *
  * Durability: a write is durable only when a flush that was issued after its completion has
  * returned 0. A failed flush is never repeated (invariant I12): after it every further write and
- * flush of this device fails.
+ * flush of this device fails. After a discard the content of the range is undefined (old, zeroes or
+ * anything else, flushed or not) until it is written again.
  *
  * Thread rule: read, write, flush and the counters may be used by any thread at once; a queue
  * belongs to the thread that opened it.
@@ -57,6 +59,8 @@ struct device_ops {
 	int (*queue_open)(struct device *dev, unsigned depth, struct device_queue **out);
 	/* Optional, see device_reserve. 0 or a positive errno. */
 	int (*reserve)(struct device *dev, uint64_t offset, uint64_t len);
+	/* Optional, see device_discard. 0 or a positive errno. */
+	int (*discard)(struct device *dev, uint64_t offset, uint64_t len);
 	void (*close)(struct device *dev);
 };
 
@@ -71,6 +75,7 @@ struct device_queue_ops {
 
 struct device_counters {
 	atomic_uint_fast64_t reads, read_bytes, writes, write_bytes, flushes; /* requests, bytes */
+	atomic_uint_fast64_t discards, discard_bytes;
 };
 
 /* Implementations embed this first. */
@@ -83,6 +88,7 @@ struct device {
 	bool direct;	 /* O_DIRECT is in use */
 	bool fuse;	 /* lies on FUSE: moves must be read back and compared */
 	bool read_only;
+	bool sparse;	  /* an image file that had holes when it was opened */
 	atomic_bool dead; /* a flush failed: see durability */
 	struct device_counters count;
 };
@@ -113,14 +119,20 @@ int device_write(struct device *dev, const void *buf, uint64_t offset, size_t le
 		 struct error *err);
 int device_flush(struct device *dev, struct error *err);
 
-/* The queue may be shorter than asked (q->depth >= 1) when the kernel has no more to give. */
 /*
  * Makes sure that a later write to [offset, offset + len) can't fail for want of room below a
  * sparse image: holes are allocated, contents stay. Does nothing where that can't be told or isn't
  * needed.
  */
 int device_reserve(struct device *dev, uint64_t offset, uint64_t len, struct error *err);
+/*
+ * Gives the range back: BLKDISCARD, or a hole in an image file. The caller keeps to whole sectors
+ * of a device, and to whole blocks of the file system that holds an image (less would be zeroed,
+ * not given back). Where that can't be done at all: -1, err->sys EOPNOTSUPP.
+ */
+int device_discard(struct device *dev, uint64_t offset, uint64_t len, struct error *err);
 
+/* The queue may be shorter than asked (q->depth >= 1) when the kernel has no more to give. */
 int device_queue_open(struct device *dev, unsigned depth, struct device_queue **out,
 		      struct error *err);
 /* Fails only before anything is in flight. A request that the device refuses (EIO, ENOSPC) comes

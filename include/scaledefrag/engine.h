@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * engine: the pipeline, in order, on one screen:
- *   open -> scan -> plan -> verify -> (guard -> move -> commit)* -> rescan -> report
+ *   open -> scan -> plan -> verify -> (guard -> move -> commit)* -> rescan -> discard -> report
  *
  * engine_run() does one volume. It never prints and never exits; what the user sees goes through
  * the observer. The result (report) is filled as far as the run came, also on failure. The
@@ -17,21 +17,36 @@
 #include "scaledefrag/scan.h"
 #include "scaledefrag/volume.h"
 
+/*
+ * What is given back to the device at the end, when everything is durable and the log is empty. The
+ * default of the program is FREED.
+ */
+enum engine_discard {
+	DISCARD_NONE,
+	DISCARD_FREED, /* on an image file with holes: what this run freed */
+	DISCARD_ALL,   /* all free space */
+};
+
+#define ENGINE_SLAB_DEVICE UINT64_MAX
+
 struct engine_options {
 	struct volume_options volume;
 	struct planner_options plan;
 	const struct scope_item *scope; /* which files; none: all */
 	size_t n_scope;
 	uint64_t min_extent; /* bytes: runs at least this long are good; 0: none is */
-	uint64_t slab;	     /* bytes of a slab of the device; 0: slabs don't count */
-	unsigned min_runs;   /* files with fewer runs are left */
-	uint64_t budget;     /* bytes that may be copied; 0: any number */
-	bool report_only;    /* -c */
-	bool dry_run;	     /* -n */
-	bool verify;	     /* --verify */
-	bool names;	     /* look up paths for the files listed in the report */
-	bool advise;	     /* with report_only: figures for all modes, and which to choose */
-	bool pictures;	     /* maps, and the worst files before, for the report */
+	/* Bytes of a slab of the device; 0: slabs don't count. ENGINE_SLAB_DEVICE: what the disk
+	 * discards at least, if that is not too small (0 for image files). */
+	uint64_t slab;
+	enum engine_discard discard;
+	unsigned min_runs; /* files with fewer runs are left */
+	uint64_t budget;   /* bytes that may be copied; 0: any number */
+	bool report_only;  /* -c */
+	bool dry_run;	   /* -n */
+	bool verify;	   /* --verify */
+	bool names;	   /* look up paths for the files listed in the report */
+	bool advise;	   /* with report_only: figures for all modes, and which to choose */
+	bool pictures;	   /* maps, and the worst files before, for the report */
 	unsigned threads, queue_depth;
 	uint64_t memory;      /* bytes; 0: default */
 	uint64_t batch_bytes; /* 0: default */

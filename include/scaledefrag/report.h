@@ -32,6 +32,7 @@ enum report_phase {
 	PHASE_MOVE,
 	PHASE_COMMIT,
 	PHASE_RESCAN,
+	PHASE_DISCARD,
 	PHASES
 };
 
@@ -79,6 +80,9 @@ struct report {
 	const char *stopped_by;			   /* what stopped it: static text, or NULL */
 	uint64_t bytes_moved, transactions, updates, blocks_logged, meta_writes, flushes;
 	uint64_t data_reads, data_writes; /* requests */
+	uint64_t slab;			  /* bytes; 0: slabs did not count */
+	uint64_t bytes_discarded;
+	char discard_failed[256]; /* why not all of it was; empty: it was, or can't be there */
 	double seconds[PHASES], seconds_total;
 	bool direct;
 	unsigned threads, queue_depth;

@@ -32,6 +32,25 @@ struct volume_options {
 	void *wrap_ctx;
 };
 
+/*
+ * Where the file system lies on the whole disk or image, and in which units that gives space back:
+ * they begin at every `unit` bytes, the first one at byte `align` of the disk. Of a disk, from
+ * sysfs (what is not there counts as 0); of an image file, the blocks of the file system it lies
+ * on.
+ */
+struct volume_place {
+	bool disk;	/* a block device */
+	uint64_t start; /* bytes from the start of the disk or image; partitions are counted in */
+	uint64_t align; /* bytes */
+	uint64_t unit;	/* bytes; 0: not known, or it takes nothing back */
+};
+
+/* How many bytes behind the start of a slab of `size` bytes the file system begins. */
+static inline uint64_t volume_into(const struct volume_place *p, uint64_t size)
+{
+	return (p->start % size + (size - p->align % size)) % size;
+}
+
 struct volume;
 
 int volume_open(const struct volume_options *o, struct volume **out, struct error *err);
@@ -43,9 +62,7 @@ const char *volume_name(const struct volume *v); /* the path as the user gave it
 const char *volume_arg(const struct volume *v);
 const char *
 volume_what(const struct volume *v); /* one phrase: "ext4, 4 KiB blocks, 2.0 GiB, 71 % used" */
-/* Bytes from the start of the whole disk or image to that of the file system, partitions and offset
- * counted in. */
-uint64_t volume_start(const struct volume *v);
+const struct volume_place *volume_place(const struct volume *v);
 struct device *volume_device(struct volume *v);
 const struct geometry *volume_geometry(const struct volume *v);
 struct struct_ext2_filsys *volume_fs(struct volume *v); /* read-only handle through volume_device */

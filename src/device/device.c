@@ -30,12 +30,18 @@ static const char *verb(enum device_op op)
 	return op == DEVICE_WRITE ? "write" : "read";
 }
 
-static int transfer_error(enum device_op op, uint64_t offset, size_t len, int sys,
-			  struct error *err)
+static int place_error(const char *what, uint64_t offset, uint64_t len, int sys, struct error *err)
 {
 	return error_sys(err, ERROR_OPERATION, sys,
-			 "cannot %s %zu bytes at byte %" PRIu64 " (512-byte sector %" PRIu64 ")",
-			 verb(op), len, offset, offset / 512);
+			 "cannot %s %" PRIu64 " bytes at byte %" PRIu64 " (512-byte sector %" PRIu64
+			 ")",
+			 what, len, offset, offset / 512);
+}
+
+static int transfer_error(enum device_op op, uint64_t offset, uint64_t len, int sys,
+			  struct error *err)
+{
+	return place_error(verb(op), offset, len, sys, err);
 }
 
 static int check_dead(struct device *dev, const char *what, struct error *err)
@@ -47,12 +53,12 @@ static int check_dead(struct device *dev, const char *what, struct error *err)
 	return -1;
 }
 
-static int check_range(struct device *dev, enum device_op op, uint64_t offset, size_t len,
+static int check_range(struct device *dev, enum device_op op, uint64_t offset, uint64_t len,
 		       struct error *err)
 {
 	if (len > dev->size || offset > dev->size - len) {
 		error_set(err, ERROR_OPERATION,
-			  "cannot %s %zu bytes at byte %" PRIu64
+			  "cannot %s %" PRIu64 " bytes at byte %" PRIu64
 			  ": the device ends at byte %" PRIu64,
 			  verb(op), len, offset, dev->size);
 		err->sys = EINVAL;
@@ -129,6 +135,22 @@ int device_reserve(struct device *dev, uint64_t offset, uint64_t len, struct err
 	return sys ? error_sys(err, ERROR_OPERATION, sys,
 			       "the file system that holds the image has no room for it to grow")
 		   : 0;
+}
+
+int device_discard(struct device *dev, uint64_t offset, uint64_t len, struct error *err)
+{
+	int sys;
+
+	if (check_range(dev, DEVICE_WRITE, offset, len, err))
+		return -1;
+	if (len == 0)
+		return 0;
+	sys = dev->ops->discard ? dev->ops->discard(dev, offset, len) : EOPNOTSUPP;
+	if (sys)
+		return place_error("discard", offset, len, sys, err);
+	atomic_fetch_add(&dev->count.discards, 1);
+	atomic_fetch_add(&dev->count.discard_bytes, len);
+	return 0;
 }
 
 int device_queue_open(struct device *dev, unsigned depth, struct device_queue **out,

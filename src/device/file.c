@@ -148,7 +148,7 @@ static int file_reserve(struct device *dev, uint64_t offset, uint64_t len)
 	struct file_device *f = file_of(dev);
 	int sys;
 
-	if (!f->sparse)
+	if (!dev->sparse)
 		return 0;
 	do {
 		sys = fallocate(f->fd, FALLOC_FL_KEEP_SIZE, (off_t)(f->base + offset), (off_t)len)
@@ -157,6 +157,25 @@ static int file_reserve(struct device *dev, uint64_t offset, uint64_t len)
 	} while (sys == EINTR);
 	/* What can't be had in advance shows when it is written. */
 	return sys == ENOSPC || sys == EDQUOT ? sys : 0;
+}
+
+static int file_discard(struct device *dev, uint64_t offset, uint64_t len)
+{
+	struct file_device *f = file_of(dev);
+	uint64_t range[2] = { f->base + offset, len };
+	int sys, tries = 0;
+
+	do {
+		if (f->block_device)
+			sys = ioctl(f->fd, BLKDISCARD, range) ? errno : 0;
+		else
+			sys = fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					(off_t)range[0], (off_t)len)
+				      ? errno
+				      : 0;
+	} while (sys && again(sys, &tries));
+	/* Devices and file systems have more than one way to say that they know no such thing. */
+	return sys == ENOSYS || sys == ENOTTY ? EOPNOTSUPP : sys;
 }
 
 static void file_close(struct device *dev)
@@ -175,6 +194,7 @@ static const struct device_ops file_ops = {
 	.flush = file_flush,
 	.queue_open = aio_queue_open,
 	.reserve = file_reserve,
+	.discard = file_discard,
 	.close = file_close,
 };
 
@@ -249,10 +269,9 @@ static bool direct_read_works(struct file_device *f)
 	return r >= 0;
 }
 
-static int choose_access(struct file_device *f, bool block_device, uint32_t block_size,
-			 struct error *err)
+static int choose_access(struct file_device *f, uint32_t block_size, struct error *err)
 {
-	uint32_t align = direct_align(f->fd, block_device);
+	uint32_t align = direct_align(f->fd, f->block_device);
 	bool fits = align && align <= MAX_ALIGN && !(align & (align - 1)) && f->base % align == 0 &&
 		    block_size % align == 0;
 
@@ -290,14 +309,15 @@ int device_open_file(int fd, uint64_t base, uint64_t size, uint32_t block_size, 
 	}
 	if (find_size(f, &st, size, err))
 		goto fail;
-	f->sparse = S_ISREG(st.st_mode) && !read_only &&
-		    (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size;
-	if (S_ISBLK(st.st_mode) && !ioctl(fd, BLKSSZGET, &sector) && sector > 0)
+	f->block_device = S_ISBLK(st.st_mode);
+	f->dev.sparse = S_ISREG(st.st_mode) && !read_only &&
+			(uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size;
+	if (f->block_device && !ioctl(fd, BLKSSZGET, &sector) && sector > 0)
 		f->dev.sector = (uint32_t)sector;
 	/* A block device's node may lie anywhere: only a file's file system matters. */
 	f->dev.fuse =
 		S_ISREG(st.st_mode) && !fstatfs(fd, &sfs) && (uint64_t)sfs.f_type == FUSE_MAGIC;
-	if (choose_access(f, S_ISBLK(st.st_mode), block_size, err))
+	if (choose_access(f, block_size, err))
 		goto fail;
 	*out = &f->dev;
 	return 0;

@@ -11,8 +11,8 @@ struct aio_queue;
 struct file_device {
 	struct device dev;
 	int fd;
-	uint64_t base;		/* bytes: start of the file system in the file */
-	bool sparse;		/* an image file with holes */
+	uint64_t base; /* bytes: start of the file system in the file */
+	bool block_device;
 	pthread_mutex_t lock;	/* of what follows */
 	bool flush_failed;	/* the kernel reports a lost write only once */
 	struct aio_queue *idle; /* closed queues, kept: see aio.c */

@@ -118,14 +118,15 @@ static json_t *times(const struct report *r)
 
 static json_t *work(const struct report *r)
 {
-	return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "bytes_moved",
+	return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "bytes_moved",
 			 (json_int_t)r->bytes_moved, "excess_runs_removed_per_mib",
 			 r->has_after ? names_gain(&r->before, &r->after, r->bytes_moved) : 0.0,
 			 "data_reads", (json_int_t)r->data_reads, "data_writes",
 			 (json_int_t)r->data_writes, "transactions", (json_int_t)r->transactions,
 			 "metadata_updates", (json_int_t)r->updates, "blocks_journaled",
 			 (json_int_t)r->blocks_logged, "metadata_writes",
-			 (json_int_t)r->meta_writes, "flushes", (json_int_t)r->flushes);
+			 (json_int_t)r->meta_writes, "flushes", (json_int_t)r->flushes,
+			 "bytes_discarded", (json_int_t)r->bytes_discarded);
 }
 
 static json_t *document(const struct report *r)
@@ -163,7 +164,9 @@ static json_t *document(const struct report *r)
 	SET("free_runs_by_size_after", r->has_free_after ? sizes(&r->free_after) : json_null());
 	SET("modes", modes(r));
 	SET("recommended_mode", r->recommended ? json_string(r->recommended->name) : json_null());
+	SET("slab_bytes", integer(r->slab));
 	SET("work", work(r));
+	SET("discard_warning", escaped(*r->discard_failed ? r->discard_failed : NULL));
 	SET("seconds", times(r));
 	SET("memory_peak_bytes", integer(r->memory_peak));
 	SET("longest_gap_blocks", integer(r->longest_gap));

@@ -68,8 +68,9 @@ static unsigned width(int fd)
 static unsigned pass_of(enum report_phase phase)
 {
 	static const unsigned pass[PHASES] = {
-		[PHASE_OPEN] = 1,  [PHASE_SCAN] = 1, [PHASE_PLAN] = 2,	 [PHASE_VERIFY] = 3,
-		[PHASE_GUARD] = 4, [PHASE_MOVE] = 4, [PHASE_COMMIT] = 4, [PHASE_RESCAN] = 5,
+		[PHASE_OPEN] = 1,   [PHASE_SCAN] = 1,	[PHASE_PLAN] = 2,
+		[PHASE_VERIFY] = 3, [PHASE_GUARD] = 4,	[PHASE_MOVE] = 4,
+		[PHASE_COMMIT] = 4, [PHASE_RESCAN] = 5, [PHASE_DISCARD] = 5,
 	};
 
 	return pass[phase];

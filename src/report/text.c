@@ -107,6 +107,20 @@ static void print_work(FILE *to, const struct report *r)
 		number_es(r->flushes, "flush", n[1]));
 }
 
+static void print_discard(FILE *to, const struct report *r)
+{
+	char n[NUMBER_LEN];
+
+	if (r->bytes_discarded)
+		fprintf(to, "given back to the device: %s of free space\n",
+			number_size(r->bytes_discarded, n));
+	if (!*r->discard_failed)
+		return;
+	fprintf(to, "warning: not all free space was given back: ");
+	print_name(to, r->discard_failed);
+	fputc('\n', to);
+}
+
 static void print_times(FILE *to, const struct report *r, int verbose)
 {
 	char n[NUMBER_LEN];
@@ -300,6 +314,7 @@ void report_text(FILE *to, const struct report *r, int verbose)
 		print_table(to, r);
 	if (r->bytes_moved || r->transactions)
 		print_work(to, r);
+	print_discard(to, r);
 	if (r->n_dropped) {
 		fprintf(to, "dropped for I/O errors: %s\n", number_of(r->n_dropped, "file", n));
 		for (size_t i = 0; i < r->n_dropped; i++)

@@ -96,6 +96,9 @@ int partition_list(const struct target *tg, int fd, bool has_ext, struct error *
 void partition_limit(struct target *tg, int fd);
 bool content_has_ext(int fd, uint64_t base);
 
+/* place.c: cannot fail; what nobody says is 0. */
+void place_find(const struct target *tg, struct volume_place *out);
+
 /* superblock.c */
 struct superblock {
 	struct ext2_super_block raw; /* as on the disk */

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 struct volume {
@@ -22,6 +21,7 @@ struct volume {
 	ext2_filsys fs;
 	struct superblock sb;
 	struct geometry geo;
+	struct volume_place place;
 	char what[128];
 };
 
@@ -132,6 +132,7 @@ int volume_open(const struct volume_options *o, struct volume **out, struct erro
 		goto fail;
 	}
 	superblock_geometry(&v->sb, &v->geo);
+	place_find(&v->target, &v->place);
 	if (open_device(v, o, fd, err) ||
 	    channel_open_fs(v->dev, false, v->target.shown, &v->fs, err) ||
 	    guard_groups(&v->target, v->fs, &v->geo, err))
@@ -170,18 +171,9 @@ const char *volume_what(const struct volume *v)
 	return v->what;
 }
 
-uint64_t volume_start(const struct volume *v)
+const struct volume_place *volume_place(const struct volume *v)
 {
-	const struct target *tg = &v->target;
-	unsigned long long sectors = 0; /* of 512 bytes, whatever the device's are */
-	char line[32];
-
-	if (tg->is_device &&
-	    text_first_line(line, sizeof(line), "%s/dev/block/%u:%u/start", tg->sys_root,
-			    major(tg->st.st_rdev), minor(tg->st.st_rdev)) &&
-	    (sscanf(line, "%llu", &sectors) != 1 || sectors > UINT64_MAX >> 10))
-		sectors = 0;
-	return tg->base + (uint64_t)sectors * 512;
+	return &v->place;
 }
 
 struct device *volume_device(struct volume *v)

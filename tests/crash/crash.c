@@ -96,7 +96,9 @@ static bool run_mutant(const struct setup *o, enum mutant m)
 	static const char *const tight[] = { "onefree", "frees", "batches", NULL };
 	/* without checksums the damage is silent, with them replay fails */
 	static const char *const logs[] = { "chain", "stale", "ext3like", "batches", NULL };
-	const char *const *list = m == MUTANT_EARLY_REUSE			 ? tight
+	static const char *const discards[] = { "discard", "discard-free", NULL };
+	const char *const *list = m == MUTANT_EARLY_DISCARD			 ? discards
+				  : m == MUTANT_EARLY_REUSE			 ? tight
 				  : m == MUTANT_DROP_F4 || m == MUTANT_EARLY_LOG ? logs
 										 : usual;
 
@@ -111,7 +113,7 @@ static bool run_mutant(const struct setup *o, enum mutant m)
 		job.first_bad = true;
 		if (applies && job_run(&job)) {
 			job.caught[strcspn(job.caught, "\n")] = 0;
-			printf("ok mutant %-11s caught: %s\n", mutant_name(m), job.caught);
+			printf("ok mutant %-13s caught: %s\n", mutant_name(m), job.caught);
 			trace_release(&t);
 			return true;
 		}
@@ -259,7 +261,7 @@ static size_t run(struct setup *o)
 
 int main(int argc, char **argv)
 {
-	struct setup o = { .states = 32000,
+	struct setup o = { .states = 41000,
 			   .jobs = (unsigned)sysconf(_SC_NPROCESSORS_ONLN),
 			   .seed = 1,
 			   .program = "build/scaledefrag-offline" };

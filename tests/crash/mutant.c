@@ -21,6 +21,7 @@ const char *mutant_name(enum mutant m)
 		[MUTANT_EARLY_REUSE] = "early-reuse",
 		[MUTANT_EARLY_LOG] = "early-log",
 		[MUTANT_WIDE_SUPER] = "wide-super",
+		[MUTANT_EARLY_DISCARD] = "early-discard",
 		[MUTANT_WRONG_PLAN] = "wrong-plan",
 	};
 
@@ -79,6 +80,24 @@ static bool move_early(struct trace *t, enum role role, enum role before)
 	return done;
 }
 
+/*
+ * All discards go between the last commit block and its flush. (Later would do no harm: replay
+ * leaves what it frees alone. It's I5 with a margin.)
+ */
+static bool discard_early(struct trace *t)
+{
+	size_t to = find(t, ROLE_COMMIT, t->batches - 1, 0) + 1;
+	bool done = false;
+
+	for (size_t i = to; i < t->n; i++) {
+		if (t->event[i].role != ROLE_DISCARD)
+			continue;
+		move_event(t, i, to++);
+		done = true;
+	}
+	return done;
+}
+
 static bool widen_super(struct trace *t, const char *path)
 {
 	uint8_t *image = malloc(t->size);
@@ -131,6 +150,8 @@ bool mutant_apply(struct trace *t, enum mutant m, const char *image)
 		return move_early(t, ROLE_COPY, ROLE_COPY);
 	case MUTANT_EARLY_LOG:
 		return move_early(t, ROLE_LOG, ROLE_JSB);
+	case MUTANT_EARLY_DISCARD:
+		return discard_early(t);
 	case MUTANT_WIDE_SUPER:
 		return widen_super(t, image);
 	default:

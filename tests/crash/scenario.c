@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "crash/scenario.h"
-#include "scaledefrag/engine.h"
 #include "scaledefrag/scan.h"
 #include "support/image.h"
 #include "support/recorder.h"
@@ -53,6 +52,48 @@ const struct scenario scenarios[] = {
 	  .stop_at = 20,
 	  .copying = true,
 	  .min_batches = 20 },
+	/* modes */
+	{ .name = "gather", .recipe = "base1k", .mode = PLAN_FREE, .min_batches = 3 },
+	{ .name = "slabs",
+	  .recipe = "large",
+	  .mode = PLAN_FREE,
+	  .slab = 64 * KIB,
+	  .batch_bytes = 256 * KIB,
+	  .min_batches = 10 },
+	{ .name = "lower", .recipe = "base1k", .mode = PLAN_SHRINK, .min_batches = 4 },
+	{ .name = "gather-rest",
+	  .recipe = "slide",
+	  .mode = PLAN_FREE,
+	  .stop = 1,
+	  .stop_at = 10,
+	  .min_batches = 10 },
+	{ .name = "gather-stop",
+	  .recipe = "slide",
+	  .mode = PLAN_FREE,
+	  .stop = 2,
+	  .stop_at = 10,
+	  .copying = true,
+	  .min_batches = 10 },
+	/* giving free space back */
+	{ .name = "discard",
+	  .recipe = "many",
+	  .batch_bytes = 64 * KIB,
+	  .discard = DISCARD_FREED,
+	  .min_batches = 4 },
+	{ .name = "discard-free",
+	  .recipe = "base1k",
+	  .mode = PLAN_FREE,
+	  .discard = DISCARD_FREED,
+	  .min_batches = 3 },
+	{ .name = "discard-all", .recipe = "uninit", .discard = DISCARD_ALL, .min_batches = 1 },
+	{ .name = "discard-stop",
+	  .recipe = "slide",
+	  .mode = PLAN_FREE,
+	  .stop = 2,
+	  .stop_at = 10,
+	  .copying = true,
+	  .discard = DISCARD_FREED,
+	  .min_batches = 10 },
 	{ .name = NULL },
 };
 
@@ -223,11 +264,17 @@ static void check_image(const struct scenario *s, const char *path)
 static void check_end(const struct scenario *s, int rc, const struct report *r,
 		      const struct error *err, const struct trace *t)
 {
+	size_t end = t->n;
+
 	if (rc || r->exit_code != (s->stop ? 32 : 0))
 		image_die("%s: the run itself fails (%d, exit code %d): %s", s->name, rc,
 			  r->exit_code, rc ? err->text : "no error");
-	if (t->n && t->event[t->n - 1].role != ROLE_FLUSH)
+	while (end && t->event[end - 1].role == ROLE_DISCARD)
+		end--;
+	if (end && t->event[end - 1].role != ROLE_FLUSH)
 		image_die("%s: exit code 0 with writes that were not flushed", s->name);
+	if (s->discard != DISCARD_NONE && (end == t->n || *r->discard_failed))
+		image_die("%s: nothing was discarded %s", s->name, r->discard_failed);
 	if (t->batches < s->min_batches)
 		image_die("%s: %d batches, the scenario needs %d", s->name, t->batches,
 			  s->min_batches);
@@ -269,6 +316,9 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 		.volume = { .path = path, .wrap = recorder_wrap, .wrap_ctx = rec },
 		.threads = 1,
 		.queue_depth = 8,
+		.plan.mode = s->mode,
+		.slab = s->slab,
+		.discard = s->discard,
 		.batch_bytes = s->batch_bytes,
 		.clock = fixed_clock,
 		.cancel = asked_to_stop,

@@ -4,6 +4,7 @@
 #define TESTS_SCENARIO_H
 
 #include "crash/trace.h"
+#include "scaledefrag/engine.h"
 
 enum given_plan { PLAN_OWN, PLAN_GROW, PLAN_WRONG };
 
@@ -15,6 +16,9 @@ struct scenario {
 	int stop;	 /* 1, 2: asked to stop so often ... */
 	int stop_at;	 /* ... while this batch (from 1) is committed */
 	bool copying;	 /* ... or while the one after it is copied */
+	enum plan_mode mode;
+	uint64_t slab; /* bytes */
+	enum engine_discard discard;
 };
 
 extern const struct scenario scenarios[]; /* ends with name NULL */

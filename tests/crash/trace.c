@@ -38,6 +38,28 @@ static bool is_commit(const struct event *e, uint32_t bs)
 	return e->len == bs && !memcmp(e->data, JBD2_MAGIC "\0\0\0\2", 8);
 }
 
+static uint64_t mix(uint64_t z)
+{
+	z += 0x9e3779b97f4a7c15u;
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+/* Each third sector zeroes, the others anything. */
+static uint8_t *junk(uint64_t offset, uint64_t len)
+{
+	uint8_t *data = need(calloc(1, len + sizeof(uint64_t)));
+
+	for (uint64_t at = 0; at < len; at += sizeof(uint64_t)) {
+		uint64_t place = offset + at, word = mix(place);
+
+		if (place / SECTOR % 3)
+			memcpy(data + at, &word, sizeof(word));
+	}
+	return data;
+}
+
 static void name_role(const struct trace *t, struct event *e, const uint8_t *log)
 {
 	uint64_t block = e->offset / t->block_size;
@@ -118,6 +140,11 @@ void trace_from_recorder(struct trace *t, const char *image, const struct record
 		}
 		e->offset = ev[i].offset;
 		e->len = ev[i].len;
+		if (ev[i].kind == RECORDER_DISCARD) {
+			e->role = ROLE_DISCARD;
+			e->data = junk(e->offset, e->len);
+			continue;
+		}
 		e->data = need(malloc(e->len));
 		memcpy(e->data, ev[i].data, e->len);
 		name_role(t, e, log);
@@ -153,9 +180,8 @@ void trace_copy(const struct trace *in, struct trace *out)
 
 void trace_dump(const struct trace *t)
 {
-	static const char *const role[] = {
-		"super", "jsb", "log", "commit", "copy", "home", "flush"
-	};
+	static const char *const role[] = { "super", "jsb",  "log",	"commit",
+					    "copy",  "home", "discard", "flush" };
 	static const char *const barrier[] = { "", "B", "F1", "F2", "F3", "F4", "E" };
 
 	for (size_t i = 0; i < t->n; i++) {
@@ -164,7 +190,7 @@ void trace_dump(const struct trace *t)
 		if (e->role == ROLE_FLUSH)
 			printf("%4zu %2d flush %s\n", i, e->batch, barrier[e->barrier]);
 		else
-			printf("%4zu %2d %-6s block %llu, %llu bytes\n", i, e->batch, role[e->role],
+			printf("%4zu %2d %-7s block %llu, %llu bytes\n", i, e->batch, role[e->role],
 			       (unsigned long long)(e->offset / t->block_size),
 			       (unsigned long long)e->len);
 	}
@@ -234,14 +260,6 @@ void trace_apply(const struct trace *t, size_t from, size_t to, uint8_t *image)
 	for (size_t i = from; i < to; i++)
 		if (t->event[i].role != ROLE_FLUSH)
 			memcpy(image + t->event[i].offset, t->event[i].data, t->event[i].len);
-}
-
-static uint64_t mix(uint64_t z)
-{
-	z += 0x9e3779b97f4a7c15u;
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
 }
 
 /* Part of one write, from byte `from` to `to` of it. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * trace: what a run wrote, in order, with its flushes; which on-disk states a power cut may leave;
- * and the ways to break the protocol on purpose (mutants).
+ * trace: what a run wrote and discarded, in order, with its flushes; which on-disk states a power
+ * cut may leave; and the ways to break the protocol on purpose (mutants).
+ *
+ * A discard counts as a write of junk, zeroes here and there: that is what it may make of the
+ * range, wholly or in part, flushed or not.
  *
  * A cut `k` means: events [0, k) were completed. Writes before the last flush are durable; of those
  * after it, and of those in flight, any part may be on the disk, in units of a sector.
@@ -22,6 +25,7 @@ enum role {
 	ROLE_COMMIT,
 	ROLE_COPY, /* file data into free blocks */
 	ROLE_HOME,
+	ROLE_DISCARD,
 	ROLE_FLUSH,
 };
 
@@ -77,12 +81,13 @@ enum mutant {
 	MUTANT_DROP_F1,
 	MUTANT_DROP_F2,
 	MUTANT_DROP_F3,
-	MUTANT_DROP_F4,	    /* between batches: old descriptor and commit, overwritten log */
-	MUTANT_DROP_F4_END, /* the last one: needs_recovery cleared before the log is empty */
-	MUTANT_EARLY_REUSE, /* copies of batch N+1 in batch N */
-	MUTANT_EARLY_LOG,   /* log of batch N+1 before F4 of N */
-	MUTANT_WIDE_SUPER,  /* superblock written as two sectors */
-	MUTANT_WRONG_PLAN,  /* made by the run itself, not from the trace */
+	MUTANT_DROP_F4,	      /* between batches: old descriptor and commit, overwritten log */
+	MUTANT_DROP_F4_END,   /* the last one: needs_recovery cleared before the log is empty */
+	MUTANT_EARLY_REUSE,   /* copies of batch N+1 in batch N */
+	MUTANT_EARLY_LOG,     /* log of batch N+1 before F4 of N */
+	MUTANT_WIDE_SUPER,    /* superblock written as two sectors */
+	MUTANT_EARLY_DISCARD, /* what the last batch frees, before its commit is flushed */
+	MUTANT_WRONG_PLAN,    /* made by the run itself, not from the trace */
 	MUTANTS,
 };
 

@@ -13,7 +13,7 @@
 #define FIRST_VARIANTS 6 /* sweep 0 */
 #define MORE_VARIANTS  8 /* each further sweep */
 #define MAX_SWEEPS     800
-#define COPY_CUTS      24 /* cuts between copies of data: a sample */
+#define MANY_CUTS      24 /* cuts between copies of data, and between discards: a sample */
 #define MAX_PRINTED    8
 
 struct cut {
@@ -50,6 +50,12 @@ void *shared_memory(size_t len)
 	return p;
 }
 
+/* There may be thousands of these, each as good as another. */
+static bool is_many(enum role role)
+{
+	return role == ROLE_COPY || role == ROLE_DISCARD;
+}
+
 /* Every which batch is cut, so that the first sweep alone gives no more states than are wanted. */
 static int sample_of_batches(const struct job *job)
 {
@@ -57,7 +63,7 @@ static int sample_of_batches(const struct job *job)
 	size_t writes = 0;
 
 	for (size_t i = 0; i < t->n; i++)
-		writes += t->event[i].role != ROLE_FLUSH && t->event[i].role != ROLE_COPY;
+		writes += t->event[i].role != ROLE_FLUSH && !is_many(t->event[i].role);
 	return (int)(writes * FIRST_VARIANTS / (job->want + 1)) + 1;
 }
 
@@ -65,12 +71,12 @@ static struct board *make_board(const struct job *job)
 {
 	const struct trace *t = job->trace;
 	struct board *b = shared_memory(sizeof(*b) + (t->n + 1) * sizeof(b->cut[0]));
-	size_t copies = 0, every, seen = 0;
+	size_t many[ROLE_FLUSH] = { 0 }, seen[ROLE_FLUSH] = { 0 };
 	int each = sample_of_batches(job), first = (int)(job->seed % (uint64_t)each);
 
 	for (size_t i = 0; i < t->n; i++)
-		copies += t->event[i].role == ROLE_COPY && t->event[i].batch % each == first;
-	every = copies / COPY_CUTS + 1;
+		if (is_many(t->event[i].role) && t->event[i].batch % each == first)
+			many[t->event[i].role]++;
 	b->cut[b->n_cut++].k = 0;
 	for (size_t i = 0; i < t->n; i++) {
 		enum role role = t->event[i].role;
@@ -78,7 +84,8 @@ static struct board *make_board(const struct job *job)
 
 		if (batch >= 0 && batch + 1 < t->batches && batch % each != first)
 			continue;
-		if (role == ROLE_FLUSH || (role == ROLE_COPY && seen++ % every))
+		if (role == ROLE_FLUSH ||
+		    (is_many(role) && seen[role]++ % (many[role] / MANY_CUTS + 1)))
 			continue;
 		b->cut[b->n_cut].important =
 			role == ROLE_SUPER || role == ROLE_JSB || role == ROLE_COMMIT;

@@ -18,3 +18,10 @@ for args in "--mode free" "--mode free --slab 1M" "--mode shrink"; do
 	is "$args: the report names it" j ".mode == \"$(cut -d' ' -f2 <<<"$args")\""
 	is "$args: no file is fragmented or worse" j '.after.fragmented_files == 0 and .worse == 0'
 done
+# slabs: what was asked for; by default none for an image file (I10: its plan is the same anywhere)
+for args in "--mode free --slab 256K" "--mode free" "--mode free --slab 0"; do
+	image base1k x.img
+	# shellcheck disable=SC2086
+	"$BIN" -n --json=r.json $args x.img >/dev/null
+	is "$args: bytes of a slab" j ".slab_bytes == $([[ $args = *256K ]] && echo 262144 || echo 0)"
+done

@@ -49,6 +49,8 @@ static const struct sweep {
 	{ "write-ENOSPC", { .op = FAULT_WRITE, .sys = ENOSPC } },
 	{ "flush", { .op = FAULT_FLUSH } },
 	{ "submit", { .op = FAULT_SUBMIT } },
+	{ "discard", { .op = FAULT_DISCARD } },
+	{ "discard-unknown", { .op = FAULT_DISCARD, .sys = EOPNOTSUPP } },
 	{ "device-gone", { .op = FAULT_ANY, .sticky = true, .torn = true } },
 };
 
@@ -134,12 +136,28 @@ static const char *complaint(struct bench *b)
 	return NULL;
 }
 
+/* A failed discard is a warning, and none at all where the device knows no such thing. */
+static const char *discard_complaint(const struct bench *b, const struct sweep *s)
+{
+	const struct outcome *o = b->out;
+
+	if (o->exit_code)
+		return "a failed discard is taken for an error";
+	if (o->discard_failed != (o->fired && s->plan.sys != EOPNOTSUPP))
+		return "warned, or not warned, of a failed discard";
+	if (!o->fired && o->ops[FAULT_DISCARD] && !o->bytes_discarded)
+		return "nothing was discarded";
+	return NULL;
+}
+
 static void sweep_device(struct bench *b, const char *recipe, const struct sweep *s)
 {
 	char name[64];
 	const char *why = NULL;
 	uint64_t n = 0, codes[64] = { 0 };
-	struct fault f = { .device = s->plan };
+	/* What isn't needed is not done: it would only give more operations to go through. */
+	bool discards = s->plan.op == FAULT_DISCARD || s->plan.op == FAULT_ANY;
+	struct fault f = { .device = s->plan, .discard = discards };
 
 	snprintf(name, sizeof(name), "%s/%s", recipe, s->name);
 	if (!wanted(b, name))
@@ -151,6 +169,8 @@ static void sweep_device(struct bench *b, const char *recipe, const struct sweep
 		/* nothing is written after a failed flush: of the events before it no more */
 		if (!why && b->out->fired && s->plan.op == FAULT_FLUSH && b->out->flushes >= n)
 			why = "a flush went on after one had failed";
+		if (!why && s->plan.op == FAULT_DISCARD)
+			why = discard_complaint(b, s);
 		codes[b->out->exit_code & 63]++;
 	} while (!why && b->out->fired && n < MAX_RUNS);
 	if (why)

@@ -68,6 +68,7 @@ static void run_once(const char *path, const struct fault *f, struct outcome *ou
 		.pictures = true,
 		.report_only = f->look,
 		.advise = f->look,
+		.discard = f->discard ? DISCARD_ALL : DISCARD_NONE,
 		.clock = fixed_clock,
 	};
 	struct error err = ERROR_INIT;
@@ -86,6 +87,8 @@ static void run_once(const char *path, const struct fault *f, struct outcome *ou
 	for (int op = 0; op < FAULT_OPS; op++)
 		out->ops[op] = faultdev_count(chain.faulty, (enum fault_op)op);
 	note_trace(chain.rec, out);
+	out->discard_failed = *r.discard_failed != 0;
+	out->bytes_discarded = r.bytes_discarded;
 	out->n_dropped = r.n_dropped;
 	for (size_t i = 0; i < r.n_dropped && i < 8; i++)
 		out->dropped[i] = r.dropped[i].ino;

@@ -17,6 +17,8 @@ struct outcome { /* in shared memory */
 	size_t n_dropped;
 	uint64_t frag_after;
 	uint64_t transactions;
+	bool discard_failed;
+	uint64_t bytes_discarded;
 	/* after two equal runs in one process: what the second one left behind */
 	int leaked_fds;
 	int64_t leaked_allocations;
@@ -26,7 +28,8 @@ struct outcome { /* in shared memory */
 struct fault {
 	struct fault_plan device;
 	uint64_t malloc_nth;
-	bool look; /* -c, with advice */
+	bool look;    /* -c, with advice */
+	bool discard; /* all free space */
 };
 
 /* Runs the engine on the judge's image twice, each time from `base`; the image of the second run

@@ -155,6 +155,18 @@ static int fault_flush(struct device *dev)
 	return wrap_errno(device_flush(w->inner, &err), &err);
 }
 
+static int fault_discard(struct device *dev, uint64_t offset, uint64_t len)
+{
+	struct wrapdev *w = wrapdev_of(dev);
+	struct error err = ERROR_INIT;
+	bool torn;
+	int sys = judge(w->fd, FAULT_DISCARD, offset, (size_t)len, &torn);
+
+	if (sys)
+		return sys;
+	return wrap_errno(device_discard(w->inner, offset, len, &err), &err);
+}
+
 static int judge_request(struct wrapdev *w, const struct device_request *r)
 {
 	bool torn;
@@ -251,6 +263,7 @@ static const struct device_ops fault_ops = {
 	.write = fault_write,
 	.flush = fault_flush,
 	.queue_open = fault_queue_open,
+	.discard = fault_discard,
 	.close = fault_close,
 };
 

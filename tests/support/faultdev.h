@@ -20,7 +20,8 @@ enum fault_op {
 	FAULT_WRITE,
 	FAULT_FLUSH,
 	FAULT_SUBMIT,
-	FAULT_ANY, /* reads, writes and flushes, counted together */
+	FAULT_DISCARD,
+	FAULT_ANY, /* reads, writes, flushes and discards, counted together */
 	FAULT_OPS,
 };
 

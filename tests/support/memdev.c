@@ -41,6 +41,12 @@ static int memdev_flush(struct device *dev)
 	return 0;
 }
 
+static int memdev_discard(struct device *dev, uint64_t offset, uint64_t len)
+{
+	memset(memdev_of(dev)->buf + offset, MEMDEV_DISCARDED, len);
+	return 0;
+}
+
 static int queue_submit(struct device_queue *q, struct device_request **reqs, size_t n)
 {
 	struct memdev_queue *mq = (struct memdev_queue *)q;
@@ -126,6 +132,7 @@ static const struct device_ops memdev_ops = {
 	.write = memdev_write,
 	.flush = memdev_flush,
 	.queue_open = memdev_queue_open,
+	.discard = memdev_discard,
 	.close = memdev_close,
 };
 

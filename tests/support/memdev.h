@@ -8,6 +8,8 @@
 
 #include "scaledefrag/device.h"
 
+#define MEMDEV_DISCARDED 0xdb /* what discarded bytes read as */
+
 /* `align` in bytes, 1: any. The buffer stays the caller's; end with device_close(). */
 struct device *memdev_new(void *buf, size_t size, uint32_t align);
 /* From now on queued requests complete in an order drawn from `seed`, and no more than asked for

@@ -135,6 +135,21 @@ static int rec_flush(struct device *dev)
 	return wrap_errno(rc, &err);
 }
 
+static int rec_discard(struct device *dev, uint64_t offset, uint64_t len)
+{
+	struct recdev *rd = recdev_of(dev);
+	struct error err = ERROR_INIT;
+	size_t issued = now(rd->rec);
+	int rc = device_discard(rd->inner, offset, len, &err);
+
+	if (!rc)
+		append(rd->rec, (struct recorder_event){ .kind = RECORDER_DISCARD,
+							 .offset = offset,
+							 .len = (size_t)len,
+							 .issued = issued });
+	return wrap_errno(rc, &err);
+}
+
 static int queue_submit(struct device_queue *q, struct device_request **reqs, size_t n)
 {
 	struct recqueue *rq = (struct recqueue *)q;
@@ -227,6 +242,7 @@ static const struct device_ops rec_ops = {
 	.write = rec_write,
 	.flush = rec_flush,
 	.queue_open = rec_queue_open,
+	.discard = rec_discard,
 	.close = rec_close,
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * recorder: stands in front of a device and logs every completed write and every flush, for tests
- * that cut the power at any point of the log.
+ * recorder: stands in front of a device and logs every completed write and discard and every flush,
+ * for tests that cut the power at any point of the log.
  *
  *   recorder_new(), recorder_wrap() (fits volume_options.wrap), work, device_close(),
  *   recorder_trace(), recorder_free()
@@ -16,13 +16,13 @@
 
 #include "scaledefrag/device.h"
 
-enum recorder_kind { RECORDER_WRITE, RECORDER_FLUSH };
+enum recorder_kind { RECORDER_WRITE, RECORDER_FLUSH, RECORDER_DISCARD };
 
 struct recorder_event {
 	enum recorder_kind kind;
-	uint64_t offset; /* bytes; of writes, as len and data */
+	uint64_t offset; /* bytes; of writes and discards, as len */
 	size_t len;
-	void *data;
+	void *data;    /* of writes */
 	bool failed;   /* of flushes */
 	size_t issued; /* events in the log when this was issued: it could reach the disk from then
 			  on */

@@ -27,6 +27,7 @@ static inline void wrap_init(struct device *dev, const struct device *inner,
 	dev->direct = inner->direct;
 	dev->fuse = inner->fuse;
 	dev->read_only = inner->read_only;
+	dev->sparse = inner->sparse;
 }
 
 /* The errno that an implementation returns for a failed wrapper call. */

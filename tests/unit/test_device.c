@@ -442,6 +442,78 @@ static void test_device_reserve__fills_holes(void **state)
 	close(watch);
 }
 
+static void test_device_discard__makes_holes(void **state)
+{
+	int fd = temp_file("/dev/shm", BASE + SIZE), copy;
+	unsigned char buf[BLOCK], old[BLOCK];
+	struct error err = ERROR_INIT;
+	struct stat before, after;
+	struct device *dev;
+
+	(void)state;
+	memset(old, 0xa5, sizeof(old));
+	for (size_t at = 0; at < BASE + SIZE; at += BLOCK)
+		assert_int_equal(pwrite(fd, old, BLOCK, (off_t)at), BLOCK);
+	copy = dup(fd);
+	assert_int_equal(fstat(copy, &before), 0);
+	dev = open_file(fd, BASE, SIZE, BLOCK);
+	assert_false(dev->sparse);
+	assert_int_equal(device_discard(dev, 3 * BLOCK, 5 * BLOCK, &err), 0);
+	assert_int_equal(fstat(copy, &after), 0);
+	assert_int_equal(after.st_blocks, before.st_blocks - 5 * BLOCK / 512);
+	assert_int_equal(after.st_size, before.st_size);
+	for (size_t i = 0; i < SIZE / BLOCK; i++) {
+		assert_int_equal(device_read(dev, buf, i * BLOCK, BLOCK, &err), 0);
+		assert_int_equal(buf[0], i >= 3 && i < 8 ? 0 : 0xa5);
+		assert_int_equal(buf[BLOCK - 1], i >= 3 && i < 8 ? 0 : 0xa5);
+	}
+	assert_int_equal(device_discard(dev, 0, 0, &err), 0);
+	assert_int_equal(device_discard(dev, SIZE, BLOCK, &err), -1);
+	assert_int_equal(err.sys, EINVAL);
+	assert_int_equal(device_discard(dev, BLOCK, UINT64_MAX, &err), -1);
+	assert_int_equal(err.sys, EINVAL);
+	assert_int_equal(dev->count.discards, 1);
+	assert_int_equal(dev->count.discard_bytes, 5 * BLOCK);
+	device_close(dev);
+	assert_int_equal(device_open_file(copy, BASE, SIZE, BLOCK, false, &dev, &err), 0);
+	assert_true(dev->sparse);
+	device_close(dev);
+}
+
+static void test_device_discard__refusals(void **state)
+{
+	static const struct device_ops none = { .read = NULL };
+	struct device bare = { .ops = &none, .size = SIZE, .align = 1 };
+	unsigned char disk[2 * BLOCK] = { 0 };
+	struct faultdev *fd = faultdev_new();
+	struct error err = ERROR_INIT;
+	struct device *dev;
+
+	(void)state;
+	assert_int_equal(device_discard(&bare, 0, BLOCK, &err), -1);
+	assert_int_equal(err.sys, EOPNOTSUPP);
+	faultdev_wrap(fd, memdev_new(disk, sizeof(disk), 1), &dev, &err);
+	assert_int_equal(device_discard(dev, BLOCK, BLOCK, &err), 0);
+	assert_int_equal(disk[BLOCK - 1], 0);
+	assert_int_equal(disk[BLOCK], MEMDEV_DISCARDED);
+	faultdev_set(fd, (struct fault_plan){ .op = FAULT_DISCARD, .nth = 1 });
+	assert_int_equal(device_discard(dev, 0, BLOCK, &err), -1);
+	assert_int_equal(err.sys, EIO);
+	assert_non_null(strstr(err.text, "cannot discard 4096 bytes at byte 0"));
+	assert_int_equal(disk[0], 0);
+	faultdev_set(fd, (struct fault_plan){ .op = FAULT_FLUSH, .nth = 1 });
+	assert_int_equal(device_flush(dev, &err), -1);
+	assert_int_equal(device_discard(dev, 0, BLOCK, &err), -1); /* I12 */
+	assert_int_equal(disk[0], 0);
+	device_close(dev);
+	faultdev_free(fd);
+	dev = memdev_new(disk, sizeof(disk), 1);
+	dev->read_only = true;
+	assert_int_equal(device_discard(dev, 0, BLOCK, &err), -1);
+	assert_int_equal(err.sys, EROFS);
+	device_close(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -456,6 +528,8 @@ int main(void)
 		cmocka_unit_test(test_device_read__truncated_under_our_feet),
 		cmocka_unit_test(test_device__threads_share_it),
 		cmocka_unit_test(test_device_reserve__fills_holes),
+		cmocka_unit_test(test_device_discard__makes_holes),
+		cmocka_unit_test(test_device_discard__refusals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,23 @@ static void test_options_parse__least_writes(void **state)
 	assert_int_equal(o.engine.slab, 2 << 20);
 }
 
+static void test_options_parse__slab_and_discard(void **state)
+{
+	struct options o;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--mode free img"), 0);
+	assert_true(o.engine.slab == ENGINE_SLAB_DEVICE);
+	assert_int_equal(o.engine.discard, DISCARD_FREED);
+	assert_int_equal(parse(&o, &err, "--mode free --slab 0 --no-discard img"), 0);
+	assert_int_equal(o.engine.slab, 0);
+	assert_int_equal(o.engine.discard, DISCARD_NONE);
+	assert_int_equal(parse(&o, &err, "--no-discard --discard img"),
+			 0); /* the last one counts */
+	assert_int_equal(o.engine.discard, DISCARD_ALL);
+}
+
 static void test_options_duration__units(void **state)
 {
 	static const struct {
@@ -165,7 +182,8 @@ static void test_options_parse__scope(void **state)
 	assert_int_equal(o.scope[3].kind, SCALEDEFRAG_EXCLUDE);
 	assert_int_equal(o.scope[4].kind, SCALEDEFRAG_PIN);
 	refused("--slab 1M img", "--slab needs --mode free");
-	refused("--mode free --slab 0 img", "--slab");
+	refused("--mode shrink --slab 0 img", "--slab needs --mode free");
+	refused("--mode free --slab 1Q img", "'1Q'");
 	refused("--min-runs 0 img", "--min-runs");
 	refused("--budget 0 img", "--budget");
 	refused("--time-limit 0 img", "'0'");
@@ -363,6 +381,7 @@ int main(void)
 		cmocka_unit_test(test_options_parse__defaults),
 		cmocka_unit_test(test_options_parse__everything),
 		cmocka_unit_test(test_options_parse__least_writes),
+		cmocka_unit_test(test_options_parse__slab_and_discard),
 		cmocka_unit_test(test_options_duration__units),
 		cmocka_unit_test(test_options_parse__scope),
 		cmocka_unit_test(test_options_parse__refusals),

@@ -290,6 +290,41 @@ static void test_report_json__parses_back(void **state)
 	free(text);
 }
 
+static void test_report__discard(void **state)
+{
+	struct report r;
+	char *text;
+	json_t *j, *work;
+
+	(void)state;
+	fill(&r);
+	text = captured(&r, 0, false);
+	assert_null(strstr(text, "given back"));
+	free(text);
+	text = captured(&r, 0, true);
+	j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	assert_true(json_is_null(json_object_get(j, "discard_warning")));
+	json_decref(j);
+	free(text);
+	r.bytes_discarded = 3 << 20;
+	r.slab = 1 << 20;
+	strcpy(r.discard_failed, "cannot discard \x1b");
+	text = captured(&r, 0, false);
+	assert_non_null(strstr(text, "given back to the device: 3.0 MiB of free space\n"));
+	assert_non_null(strstr(text, "warning: not all free space was given back: cannot discard "
+				     "\\x1b\n"));
+	free(text);
+	text = captured(&r, 0, true);
+	j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	work = json_object_get(j, "work");
+	assert_int_equal(json_integer_value(json_object_get(work, "bytes_discarded")), 3 << 20);
+	assert_int_equal(json_integer_value(json_object_get(j, "slab_bytes")), 1 << 20);
+	assert_string_equal(json_string_value(json_object_get(j, "discard_warning")),
+			    "cannot discard \\x1b");
+	json_decref(j);
+	free(text);
+}
+
 static void test_report__gain_and_limits(void **state)
 {
 	static const char *const want[] = {
@@ -477,6 +512,7 @@ int main(void)
 		cmocka_unit_test(test_report_text__one_of_each),
 		cmocka_unit_test(test_report_text__empty_report),
 		cmocka_unit_test(test_report_json__parses_back),
+		cmocka_unit_test(test_report__discard),
 		cmocka_unit_test(test_report__gain_and_limits),
 		cmocka_unit_test(test_report_json__full_disk),
 		cmocka_unit_test(test_progress_set__lines),

@@ -360,6 +360,81 @@ static void fake_sda(const struct fixture *f)
 	      f->sys);
 }
 
+static void assert_place(const struct target *tg, uint64_t start, uint64_t align, uint64_t unit)
+{
+	struct volume_place p;
+
+	place_find(tg, &p);
+	assert_true(p.disk);
+	assert_int_equal(p.start, start);
+	assert_int_equal(p.align, align);
+	assert_int_equal(p.unit, unit);
+}
+
+static void test_place_find__disks_and_partitions(void **state)
+{
+	struct fixture *f = *state;
+	struct target disk = fake_disk(f, 0), p1 = fake_disk(f, 1);
+
+	assert_place(&p1, 0, 0, 0); /* no sysfs */
+	fake_sda(f);
+	put(f, "63\n", "sys/devices/sda/sda1/start");
+	assert_place(&disk, 0, 0, 0);
+	assert_place(&p1, 63 * 512, 0, 0);
+	put(f, "1048576\n", "sys/devices/sda/queue/discard_granularity");
+	put(f, "3584\n", "sys/devices/sda/alignment_offset");
+	put(f, "0\n", "sys/devices/sda/discard_alignment");
+	put(f, "7\n", "sys/devices/sda/sda1/alignment_offset"); /* of the partition: not asked */
+	assert_place(&disk, 0, 3584, 1 << 20);
+	assert_place(&p1, 63 * 512, 3584, 1 << 20);
+	put(f, "512\n", "sys/devices/sda/discard_alignment");
+	p1.base = 4096; /* DEVICE?offset=4096 */
+	assert_place(&p1, 63 * 512 + 4096, 512, 1 << 20);
+	put(f, "-1\n", "sys/devices/sda/alignment_offset");
+	put(f, "junk\n", "sys/devices/sda/discard_alignment");
+	put(f, "99999999999999999999\n", "sys/devices/sda/queue/discard_granularity");
+	put(f, "9223372036854775807\n", "sys/devices/sda/sda1/start");
+	assert_place(&p1, 4096, 0, 0);
+}
+
+static void test_volume_into__counts_everything_in(void **state)
+{
+	static const struct {
+		uint64_t start, align, size, want;
+	} cases[] = {
+		{ 0, 0, 1 << 20, 0 },
+		{ 1 << 20, 0, 1 << 20, 0 },
+		{ 63 * 512, 0, 1 << 20, 63 * 512 },
+		{ 63 * 512, 3584, 1 << 20, 63 * 512 - 3584 },
+		{ 63 * 512, 3584, 4096, 0 },
+		{ 0, 4096, 1 << 20, (1 << 20) - 4096 }, /* the first slab begins behind the start */
+		{ 512, 5 << 20, 1 << 20, 512 },
+		{ UINT64_MAX - 511, UINT64_MAX, 1 << 30, 0 + (1 << 30) - 511 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct volume_place p = { .start = cases[i].start, .align = cases[i].align };
+
+		assert_int_equal(volume_into(&p, cases[i].size), cases[i].want);
+	}
+}
+
+static void test_volume_place__image_file(void **state)
+{
+	struct fixture *f = *state;
+	struct volume_options o = { .path = f->image, .sys_root = f->sys, .proc_root = f->proc };
+	struct error err = ERROR_INIT;
+	struct volume *v;
+
+	assert_int_equal(volume_open(&o, &v, &err), 0);
+	assert_false(volume_place(v)->disk);
+	assert_int_equal(volume_place(v)->start, 0);
+	assert_int_equal(volume_place(v)->align, 0);
+	assert_int_equal(volume_place(v)->unit, 4096); /* of the tmpfs that it lies on */
+	volume_close(v);
+}
+
 static void test_holders_check__mounted(void **state)
 {
 	struct fixture *f = *state;
@@ -708,6 +783,9 @@ int main(void)
 		WITH_IMAGE(test_lock__held_by_others),
 		WITH_IMAGE(test_lock__keeps_a_virtual_machine_out),
 		WITH_IMAGE(test_holders_check__nothing_to_look_at),
+		WITH_IMAGE(test_place_find__disks_and_partitions),
+		WITH_IMAGE(test_volume_place__image_file),
+		cmocka_unit_test(test_volume_into__counts_everything_in),
 		WITH_IMAGE(test_holders_check__mounted),
 		WITH_IMAGE(test_holders_check__swap),
 		WITH_IMAGE(test_holders_check__stacked_devices),

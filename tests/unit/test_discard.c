@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* discard: which bytes are given back. The step as a whole: tests/crash, tests/e2e/65-discard.sh.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../../src/discard.c"
+#include <stdlib.h>
+#include <string.h>
+
+/* Of engine.c and batches.c, which are not linked here. */
+void run_phase(struct run *run, enum report_phase phase)
+{
+	(void)run;
+	(void)phase;
+}
+
+void run_tell(struct run *run, uint64_t done, uint64_t total)
+{
+	(void)run;
+	(void)done;
+	(void)total;
+}
+
+uint64_t run_batch_bytes(const struct run *run, size_t from, size_t to)
+{
+	(void)run;
+	(void)from;
+	(void)to;
+	return 0;
+}
+
+/* "3+4 10+1": start and length of each range */
+static struct rangeset *set(const char *text)
+{
+	struct rangeset *rs;
+	struct error err;
+	unsigned start, len;
+	int n;
+
+	assert_int_equal(rangeset_new(&rs, &err), 0);
+	for (; sscanf(text, " %u+%u%n", &start, &len, &n) == 2; text += n)
+		assert_int_equal(rangeset_add(rs, start, len, &err), 0);
+	return rs;
+}
+
+static int note(void *ctx, uint64_t offset, uint64_t len, struct error *err)
+{
+	char *out = ctx;
+
+	(void)err;
+	sprintf(out + strlen(out), " %llu+%llu", (unsigned long long)offset,
+		(unsigned long long)len);
+	return 0;
+}
+
+struct wish {
+	const char *disk, *state, *only; /* blocks of 10 bytes; only: NULL for all */
+	uint64_t unit, first;
+	const char *want; /* bytes */
+};
+
+static void check(const struct wish *w)
+{
+	struct rangeset *disk = set(w->disk), *state = set(w->state);
+	struct rangeset *only = w->only ? set(w->only) : NULL;
+	struct space s = { .disk = disk,
+			   .state = state,
+			   .only = only,
+			   .block_size = 10,
+			   .unit = w->unit,
+			   .first = w->first };
+	char got[512] = "";
+	struct error err;
+
+	assert_int_equal(space_each(&s, note, got, &err), 0);
+	assert_string_equal(*got ? got + 1 : got, w->want);
+	rangeset_free(disk);
+	rangeset_free(state);
+	rangeset_free(only);
+}
+
+static void test_space_each__free_in_both(void **state)
+{
+	static const struct wish wishes[] = {
+		{ "0+10", "0+10", NULL, 10, 0, "0+100" },
+		{ "0+10", "", NULL, 10, 0, "" },
+		{ "", "0+10", NULL, 10, 0, "" },
+		{ "0+10", "3+2 7+9", NULL, 10, 0, "30+20 70+30" },
+		{ "3+2 7+9", "0+10", NULL, 10, 0, "30+20 70+30" },
+		{ "0+2 5+1 8+4", "1+5 9+1 11+5", NULL, 10, 0, "10+10 50+10 90+10 110+10" },
+		{ "1+2", "3+4", NULL, 10, 0, "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wishes) / sizeof(*wishes); i++)
+		check(&wishes[i]);
+}
+
+static void test_space_each__whole_units(void **state)
+{
+	static const struct wish wishes[] = {
+		{ "0+10", "0+10", NULL, 40, 0, "0+80" },
+		{ "1+10", "1+10", NULL, 40, 0, "40+40" },
+		{ "0+10", "0+10", NULL, 40, 20, "20+80" },
+		{ "0+1", "0+1", NULL, 40, 20, "" }, /* before the first unit */
+		{ "0+9", "0+9", NULL, 40, 30, "30+40" },
+		{ "1+3 5+3", "0+9", NULL, 40, 0, "" },
+		{ "0+9", "0+9", NULL, 25, 5, "5+75" }, /* units not of whole blocks */
+		{ "0+9", "0+9", NULL, 1000, 0, "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wishes) / sizeof(*wishes); i++)
+		check(&wishes[i]);
+}
+
+static void test_space_each__what_was_freed(void **state)
+{
+	static const struct wish wishes[] = {
+		{ "0+20", "0+20", "", 10, 0, "" },
+		{ "0+20", "0+20", "3+2 9+1", 10, 0, "30+20 90+10" },
+		{ "0+20", "0+20", "3+2 9+1", 40, 0, "0+120" }, /* units that hold some of it */
+		{ "0+20", "0+20", "3+1 12+1", 40, 0, "0+40 120+40" },
+		{ "2+18", "0+20", "3+1 12+1", 40, 0, "120+40" }, /* the first is not wholly free */
+		{ "0+3 5+10", "0+20", "1+10", 10, 0, "10+20 50+60" },
+		{ "5+2", "0+20", "0+20", 10, 0, "50+20" },
+		{ "0+20", "0+20", "0+1", 40, 20, "" }, /* before the first unit */
+		{ "0+20", "0+20", "0+3", 40, 20, "20+40" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wishes) / sizeof(*wishes); i++)
+		check(&wishes[i]);
+}
+
+static void test_cover__overlaps(void **state)
+{
+	struct rangeset *rs = set("3+2 8+2");
+	struct error err;
+	struct range r;
+
+	(void)state;
+	assert_int_equal(cover(rs, 0, 4, &err), 0);
+	assert_int_equal(cover(rs, 4, 1, &err), 0);
+	assert_int_equal(rangeset_blocks(rs), 7);
+	assert_int_equal(cover(rs, 2, 20, &err), 0);
+	assert_int_equal(rangeset_count(rs), 1);
+	assert_true(rangeset_next(rs, 0, &r));
+	assert_int_equal(r.start, 0);
+	assert_int_equal(r.len, 22);
+	rangeset_free(rs);
+}
+
+static void test_cover_batch__data_and_tree_blocks(void **state)
+{
+	struct move moves[] = { { .from = 10, .to = 50, .len = 3 },
+				{ .from = 20, .to = 53, .len = 2 } };
+	uint64_t nodes[] = { 30, 60 };
+	struct plan_file file = {
+		.n_move = 2, .first_freed = 0, .n_freed = 1, .first_taken = 1, .n_taken = 1
+	};
+	struct plan_batch batch = { .n_file = 1 };
+	struct plan p = { .batch = &batch, .file = &file, .move = moves, .node = nodes };
+	struct rangeset *rs = set("");
+	struct error err;
+
+	(void)state;
+	assert_int_equal(cover_batch(rs, &p, 0, &err), 0);
+	assert_int_equal(rangeset_blocks(rs), 12);
+	assert_true(rangeset_contains(rs, 10, 3) && rangeset_contains(rs, 20, 2) &&
+		    rangeset_contains(rs, 50, 5) && rangeset_contains(rs, 30, 1) &&
+		    rangeset_contains(rs, 60, 1));
+	rangeset_free(rs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_space_each__free_in_both),
+		cmocka_unit_test(test_space_each__whole_units),
+		cmocka_unit_test(test_space_each__what_was_freed),
+		cmocka_unit_test(test_cover__overlaps),
+		cmocka_unit_test(test_cover_batch__data_and_tree_blocks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
