@@ -31,8 +31,8 @@ static void try_argv(struct bytes *in)
 	if (options_parse(argc, argv, &o, &err)) {
 		check_error(&err);
 	} else if (!o.help && !o.version) {
-		if (!o.engine.volume.path || !o.engine.threads || !o.engine.queue_depth)
-			fuzz_wrong("options without what they need");
+		if (!o.engine.path)
+			fuzz_wrong("options without a path");
 		if (o.engine.scope != o.scope || o.engine.n_scope > SCOPE_MAX)
 			fuzz_wrong("options with a wrong scope");
 	}
