@@ -119,14 +119,14 @@ static void test_options_parse__slab_and_discard(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&o, &err, "--mode free img"), 0);
-	assert_true(o.engine.slab == ENGINE_SLAB_DEVICE);
-	assert_int_equal(o.engine.discard, DISCARD_FREED);
+	assert_true(o.engine.slab == 0);
+	assert_int_equal(o.engine.discard, SCALEDEFRAG_DISCARD_FREED);
 	assert_int_equal(parse(&o, &err, "--mode free --slab 0 --no-discard img"), 0);
-	assert_int_equal(o.engine.slab, 0);
-	assert_int_equal(o.engine.discard, DISCARD_NONE);
+	assert_true(o.engine.slab == SCALEDEFRAG_SLAB_NONE);
+	assert_int_equal(o.engine.discard, SCALEDEFRAG_DISCARD_NONE);
 	assert_int_equal(parse(&o, &err, "--no-discard --discard img"),
 			 0); /* the last one counts */
-	assert_int_equal(o.engine.discard, DISCARD_ALL);
+	assert_int_equal(o.engine.discard, SCALEDEFRAG_DISCARD_ALL);
 }
 
 static void test_options_duration__units(void **state)
