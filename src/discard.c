@@ -5,11 +5,12 @@
  * batch, its journal, and a block of its host for each run.
  *
  * A discarded block has lost its content for good, so (I5) this comes when no state that a crash
- * can bring back has a use for it: after the last transaction's blocks are home, the log was
- * emptied and needs_recovery cleared, each of it flushed, and what was touched has been read again.
- * What is free is then read anew from the bitmaps on the disk, and must be free in the run's own
- * state, too, which began with a check of every claim (I9). Bitmaps, descriptors and inode tables
- * are not free in either, those of groups whose bitmap was never written (BLOCK_UNINIT) included.
+ * can bring back has a use for it: after the last transaction's blocks are home and the log was
+ * emptied, each of it flushed; at the end, after needs_recovery was cleared, too, and what was
+ * touched has been read again. What is free is then read anew from the bitmaps on the disk, and
+ * must be free in the run's own state, too, which began with a check of every claim (I9). Bitmaps,
+ * descriptors and inode tables are not free in either, those of groups whose bitmap was never
+ * written (BLOCK_UNINIT) included.
  *
  * Only whole units of the device are discarded: part of one would be zeroed at best, next to the
  * living.
@@ -144,7 +145,8 @@ static int cover_batch(struct rangeset *rs, const struct plan *p, size_t batch, 
 /* Is what this run freed to be made holes of? */
 static bool wants_holes(const struct run *run)
 {
-	return run->o->discard != DISCARD_NONE && volume_device(run->v)->sparse;
+	return run->o->discard != DISCARD_NONE && !run->discard_failed &&
+	       volume_device(run->v)->sparse;
 }
 
 int run_note_written(struct run *run, struct error *err)
@@ -217,7 +219,10 @@ static void discard_space(struct run *run, const struct space *s)
 	w.chunk -= s->first;
 	if (w.chunk == 0)
 		w.chunk = s->unit;
-	if (space_each(s, give_back, &w, &err) && !w.cut && err.sys != EOPNOTSUPP)
+	if (!space_each(s, give_back, &w, &err) || w.cut)
+		return;
+	run->discard_failed = true;
+	if (err.sys != EOPNOTSUPP)
 		snprintf(run->r->discard_failed, sizeof(run->r->discard_failed), "%.255s",
 			 err.text);
 }
@@ -248,7 +253,7 @@ int run_discard_behind(struct run *run, struct error *err)
 
 	/* Reading bitmaps (1/32768 of the volume) should not cost more than the copying. */
 	most = most < blocks / 4096 ? blocks / 4096 : most;
-	if (!wants_holes(run) || *run->r->discard_failed || copied + next <= most * run->block_size)
+	if (!wants_holes(run) || copied + next <= most * run->block_size)
 		return 0;
 	if (run_note_written(run, err) || discard_free(run, run->written, err))
 		return -1;
@@ -262,7 +267,7 @@ int run_discard(struct run *run, struct error *err)
 {
 	bool all = run->o->discard == DISCARD_ALL && !in_haste(run);
 
-	if (!all && (!run->written || rangeset_count(run->written) == 0))
+	if (run->discard_failed || (!all && (!run->written || rangeset_count(run->written) == 0)))
 		return 0;
 	return discard_free(run, all ? NULL : run->written, err);
 }

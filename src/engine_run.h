@@ -57,6 +57,7 @@ struct run {
 	struct rangeset *written;
 	size_t n_noted;	      /* batches of this round that are in `written`, or were */
 	uint64_t spent_noted; /* of `spent`: theirs */
+	bool discard_failed;  /* not to be tried again */
 	uint64_t spent_holes; /* of `spent`: what was copied before holes were last made */
 };
 
