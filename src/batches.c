@@ -166,7 +166,7 @@ int run_batches(struct run *run, bool *again, struct error *err)
 		if (stopped)
 			break;
 		dropped = o.res.n_dropped > 0;
-		if (commit(run, b, &o, err))
+		if (commit(run, b, &o, err) || (b + 1 < run->n_do && run_discard_behind(run, err)))
 			goto out;
 		outcome_free(&o);
 	}

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * discard: the last step of a run gives free space back to the device, or makes holes of it in an
- * image file.
+ * image file. A sparse one gets holes between batches, too, so that it never grows by more than a
+ * batch, its journal, and a block of its host for each run.
  *
  * A discarded block has lost its content for good, so (I5) this comes when no state that a crash
- * can bring back has a use for it: after the last transaction's blocks are home, the log was
- * emptied and needs_recovery cleared, each of it flushed, and what was touched has been read again.
- * What is free is then read anew from the bitmaps on the disk, and must be free in the run's own
- * state, too, which began with a check of every claim (I9). Bitmaps, descriptors and inode tables
- * are not free in either, those of groups whose bitmap was never written (BLOCK_UNINIT) included.
+ * can bring back has a use for it: after the last transaction's blocks are home and the log was
+ * emptied, each of it flushed; at the end, after needs_recovery was cleared, too, and what was
+ * touched has been read again. What is free is then read anew from the bitmaps on the disk, and
+ * must be free in the run's own state, too, which began with a check of every claim (I9). Bitmaps,
+ * descriptors and inode tables are not free in either, those of groups whose bitmap was never
+ * written (BLOCK_UNINIT) included.
  *
  * Only whole units of the device are discarded: part of one would be zeroed at best, next to the
  * living.
@@ -143,7 +145,8 @@ static int cover_batch(struct rangeset *rs, const struct plan *p, size_t batch, 
 /* Is what this run freed to be made holes of? */
 static bool wants_holes(const struct run *run)
 {
-	return run->o->discard != DISCARD_NONE && volume_device(run->v)->sparse;
+	return run->o->discard != DISCARD_NONE && !run->discard_failed &&
+	       volume_device(run->v)->sparse;
 }
 
 int run_note_written(struct run *run, struct error *err)
@@ -154,13 +157,13 @@ int run_note_written(struct run *run, struct error *err)
 		return 0;
 	/* A batch that was begun and abandoned, or not committed for want of files, wrote as well.
 	 */
-	if (n < run->n_do && run->spent - run->spent_noted > run_batch_bytes(run, 0, n))
+	if (n < run->n_do && run->spent - run->spent_noted > run_batch_bytes(run, run->n_noted, n))
 		n++;
 	run->spent_noted = run->spent;
 	if (!run->written && rangeset_new(&run->written, err))
 		return -1;
-	for (size_t b = 0; b < n; b++)
-		if (cover_batch(run->written, run->p, b, err))
+	for (; run->n_noted < n; run->n_noted++)
+		if (cover_batch(run->written, run->p, run->n_noted, err))
 			return -1;
 	return 0;
 }
@@ -216,31 +219,55 @@ static void discard_space(struct run *run, const struct space *s)
 	w.chunk -= s->first;
 	if (w.chunk == 0)
 		w.chunk = s->unit;
-	if (space_each(s, give_back, &w, &err) && !w.cut && err.sys != EOPNOTSUPP)
+	if (!space_each(s, give_back, &w, &err) || w.cut)
+		return;
+	run->discard_failed = true;
+	if (err.sys != EOPNOTSUPP)
 		snprintf(run->r->discard_failed, sizeof(run->r->discard_failed), "%.255s",
 			 err.text);
+}
+
+/* `only` as in struct space. */
+static int discard_free(struct run *run, const struct rangeset *only, struct error *err)
+{
+	struct space s = { .state = run->st->free, .only = only };
+	struct rangeset *disk;
+
+	run_phase(run, PHASE_DISCARD);
+	/* What is read next may have been written by others, and not have reached the disk yet. */
+	if (device_flush(volume_device(run->v), err) || volume_refresh(run->v, err) ||
+	    scan_free(run->v, run->o->threads, &disk, err))
+		return -1;
+	s.disk = disk;
+	set_units(run, &s);
+	discard_space(run, &s);
+	rangeset_free(disk);
+	return 0;
+}
+
+int run_discard_behind(struct run *run, struct error *err)
+{
+	uint64_t copied = run->spent - run->spent_holes;
+	uint64_t next = run_batch_bytes(run, run->n_done, run->n_done + 1);
+	uint64_t most = run->s->limits.copy_blocks, blocks = volume_geometry(run->v)->blocks;
+
+	/* Reading bitmaps (1/32768 of the volume) should not cost more than the copying. */
+	most = most < blocks / 4096 ? blocks / 4096 : most;
+	if (!wants_holes(run) || copied + next <= most * run->block_size)
+		return 0;
+	if (run_note_written(run, err) || discard_free(run, run->written, err))
+		return -1;
+	rangeset_free(run->written);
+	run->written = NULL;
+	run->spent_holes = run->spent;
+	return 0;
 }
 
 int run_discard(struct run *run, struct error *err)
 {
 	bool all = run->o->discard == DISCARD_ALL && !in_haste(run);
-	struct space s = { .state = run->st->free, .only = all ? NULL : run->written };
-	struct rangeset *disk = NULL;
-	int rc;
 
-	if (!all && (!run->written || rangeset_count(run->written) == 0))
+	if (run->discard_failed || (!all && (!run->written || rangeset_count(run->written) == 0)))
 		return 0;
-	run_phase(run, PHASE_DISCARD);
-	/* What is read next may have been written by others, and not have reached the disk yet. */
-	if (device_flush(volume_device(run->v), err) || volume_refresh(run->v, err) ||
-	    scan_free(run->v, run->o->threads, &disk, err)) {
-		rc = -1;
-	} else {
-		s.disk = disk;
-		set_units(run, &s);
-		discard_space(run, &s);
-		rc = 0;
-	}
-	rangeset_free(disk);
-	return rc;
+	return discard_free(run, all ? NULL : run->written, err);
 }

@@ -51,8 +51,14 @@ struct run {
 	/* Inodes whose mapping changed in this run; from run_settle_touched() on sorted, unique. */
 	struct touched *touched;
 	size_t n_touched, cap_touched;
-	struct rangeset *written; /* blocks that this run wrote or freed; NULL: not asked for */
-	uint64_t spent_noted;	  /* of `spent`: what is in `written` */
+	/* Blocks that this run wrote or freed since it last made holes; NULL: none, or not asked
+	 * for.
+	 */
+	struct rangeset *written;
+	size_t n_noted;	      /* batches of this round that are in `written`, or were */
+	uint64_t spent_noted; /* of `spent`: theirs */
+	bool discard_failed;  /* not to be tried again */
+	uint64_t spent_holes; /* of `spent`: what was copied before holes were last made */
 };
 
 void run_phase(struct run *run, enum report_phase phase);
@@ -96,6 +102,9 @@ int slab_choose(uint64_t wish, const struct volume_place *place, const struct ge
 		const char *name, struct planner_options *out, struct error *err);
 /* Remembers which blocks the batches of this round wrote or freed, an abandoned one as well. */
 int run_note_written(struct run *run, struct error *err);
+/* Between two batches: makes holes of what was freed, before a sparse image grows by more than a
+ * batch. */
+int run_discard_behind(struct run *run, struct error *err);
 /* The last step, after the log was emptied and everything flushed: gives free space back. */
 int run_discard(struct run *run, struct error *err);
 

@@ -15,7 +15,7 @@ void run_drop_plan(struct run *run)
 	ideal_free(run->ideal);
 	snapshot_free(run->s);
 	run->made = NULL;
-	run->n_do = run->n_done = 0;
+	run->n_do = run->n_done = run->n_noted = 0;
 	run->p = NULL;
 	run->st = NULL;
 	run->ideal = NULL;

@@ -109,6 +109,21 @@ if can_mount; then
 	is "no room for copies: clean" clean small/x.img
 	is "no room for copies: same content" equal "$(digest small/x.img)" "$want"
 
+	# a run that moves many times what there is room for
+	umount small
+	"$BIN" -n --mode free --json=r.json orig.img >/dev/null
+	room=$(($(journal_bytes orig.img) / 1024 + 1024 + 4 * $(jq .predicted.runs r.json)))
+	is "little room: far less than what is to be moved" j ".plan.bytes > 4 * 1024 * $room"
+	for args in "" --no-discard; do
+		mount -t tmpfs -o size=$(($(used orig.img) / 1024 + room))k none small && mounts+=("$T/small")
+		cp --sparse=always orig.img small/x.img
+		"$BIN" --mode free --batch-size 1M $args --json=r.json small/x.img >/dev/null 2>&1
+		is "little room $args" equal $? "$([ "$args" ] && echo 8 || echo 0)"
+		is "little room $args: clean" clean small/x.img
+		is "little room $args: same content" equal "$(digest small/x.img)" "$want"
+		umount small
+	done
+
 	image demo orig.img
 	full orig.img x.img
 	before=$(used x.img)

@@ -16,7 +16,7 @@
 
 struct seen {
 	unsigned ready, log, progress;
-	bool phase[SCALEDEFRAG_PHASE_RESCAN + 1];
+	bool phase[SCALEDEFRAG_PHASE_DISCARD + 1];
 	bool text_bad;
 	uint64_t bytes;
 	int cancel, decline; /* what the callbacks return */
@@ -120,7 +120,7 @@ static void test_scaledefrag_run__does_it_and_tells(void **state)
 	assert_true(res.bytes_moved == res.bytes_to_move && res.bytes_moved == s.bytes);
 	assert_int_equal(s.ready, 1);
 	assert_true(s.planned && s.log >= 2 && !s.text_bad);
-	for (int p = SCALEDEFRAG_PHASE_SCAN; p <= SCALEDEFRAG_PHASE_RESCAN; p++)
+	for (int p = SCALEDEFRAG_PHASE_SCAN; p <= SCALEDEFRAG_PHASE_DISCARD; p++)
 		if (p != SCALEDEFRAG_PHASE_GUARD && !s.phase[p])
 			fail_msg("no progress in phase %d", p);
 	scaledefrag_free(r);
