@@ -75,7 +75,9 @@ static void populate(struct image *im, bool inline_data)
 	image_put(im, deep, "back", &(struct place){ .order = PLACE_BACKWARD }, 30);
 	image_put(im, deep, "unwritten", &(struct place){ .len = 3, .every_unwritten = 2 }, 30);
 	image_file(im, deep, "empty");
-	image_block_mapped(im, deep, "mapped", 300);
+	image_put_mapped(im, deep, "mapped", &(struct place){ .order = PLACE_FORWARD }, 300);
+	image_put_mapped(im, deep, "mapped far",
+			 &(struct place){ .order = PLACE_BACKWARD, .len = 4, .hole = 30000 }, 20);
 	image_symlink(im, deep, "fast", "target");
 	memset(target, 't', sizeof(target) - 1);
 	target[sizeof(target) - 1] = '\0';
