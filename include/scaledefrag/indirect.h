@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * indirect: block-mapped files (ext2 and ext3 style). Format: kernel Documentation/filesystems/ext4/
- * ifork.rst, "Direct/Indirect Block Addressing".
+ * indirect: block-mapped files (ext2 and ext3 style). Format: kernel
+ * Documentation/filesystems/ext4/ ifork.rst, "Direct/Indirect Block Addressing".
  *
  * i_block[0..11] are the file's first blocks; i_block[12..14] an indirect, a double and a triple
  * indirect block. Such a block is an array of block_size / 4 le32 block numbers, 0 for a hole. It

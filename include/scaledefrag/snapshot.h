@@ -90,10 +90,11 @@ void ideal_free(struct ideal *id);
 
 /* Fragmentation figures of a state; the same code for before, predicted and after. */
 struct summary {
-	uint64_t files, frag_files;   /* movable files; those with more runs than ideal */
-	uint64_t dirs, frag_dirs;     /* the directories among them */
-	uint64_t runs, ideal_runs;    /* sums; runs - ideal_runs are the excess runs */
-	uint64_t blocks, frag_blocks; /* data blocks; those of fragmented files */
+	uint64_t files, frag_files; /* movable files; those with more runs than ideal */
+	uint64_t dirs, frag_dirs;   /* the directories among them */
+	uint64_t runs, ideal_runs;  /* sums; runs - ideal_runs are the excess runs */
+	/* Data blocks, and indirect ones; those of fragmented files. */
+	uint64_t blocks, frag_blocks;
 	uint64_t tree_blocks;
 	uint64_t free_blocks, free_runs, longest_free;
 };

@@ -343,10 +343,10 @@ static int collect(struct commit *c, const struct plan *p, const struct plan_bat
 		k->n++; /* from here on release_check frees it */
 		if (remap_changes(c, p, r, &k->changes, &groups, err))
 			return -1;
-		if (r->before->indirect ? want_indirect(c, r, &k->want, err)
-					: own_nodes(r, &k->own[i], err) ||
-						  walk_nodes(c, p, r, &k->own[i], want_node,
-							     &k->want, err))
+		if (r->before->indirect
+			    ? want_indirect(c, r, &k->want, err)
+			    : own_nodes(r, &k->own[i], err) ||
+				      walk_nodes(c, p, r, &k->own[i], want_node, &k->want, err))
 			return -1;
 	}
 	return changes_check(c, &k->changes, err);
@@ -360,9 +360,9 @@ static int compare_all(struct commit *c, const struct plan *p, struct batch_chec
 
 		k->with.ino = r->file->ino;
 		k->with.map = r->before;
-		if (r->before->indirect ? check_indirect(&k->with, r, err)
-					: walk_nodes(c, p, r, &k->own[i], check_node, &k->with,
-						     err))
+		if (r->before->indirect
+			    ? check_indirect(&k->with, r, err)
+			    : walk_nodes(c, p, r, &k->own[i], check_node, &k->with, err))
 			return -1;
 		if (check_count(c, r, err))
 			return -1;

@@ -35,8 +35,8 @@ static int prove(const struct commit *c, const struct plan *p, const struct rema
 		wrong = "it is of another kind";
 	if (!wrong)
 		wrong = proof_mapping(r->before, m, r->file->n_move, &r->after);
-	if (!wrong && (r->after.indirect
-			       ? proof_indirect(&r->after, m, r->file->n_move, c->geo->block_size,
+	if (!wrong &&
+	    (r->after.indirect ? proof_indirect(&r->after, m, r->file->n_move, c->geo->block_size,
 						&r->delta, &wrong, err)
 			       : proof_nodes(r->before, &r->after, &r->delta, &wrong, err)))
 		return -1;
@@ -78,8 +78,7 @@ int remap_compute(const struct commit *c, const struct plan *p, const struct pla
 	if (!same(r.delta.freed, r.delta.n_freed, p->node, file->first_freed, file->n_freed) ||
 	    !same(r.delta.taken, r.delta.n_taken, p->node, file->first_taken, file->n_taken) ||
 	    !same(r.delta.kept, r.delta.n_kept, p->node, file->first_kept, file->n_kept) ||
-	    (!r.after.indirect &&
-	     changed_nodes(&r.after) != r.delta.n_kept + r.delta.n_taken)) {
+	    (!r.after.indirect && changed_nodes(&r.after) != r.delta.n_kept + r.delta.n_taken)) {
 		remap_release(&r);
 		return error_set(err, ERROR_OPERATION,
 				 "internal error: the tree blocks of inode %u of %s differ from "

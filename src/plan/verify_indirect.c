@@ -114,7 +114,8 @@ int verify_indirect(struct check *c, const struct plan_file *f, const struct ima
 	for (size_t i = 0; i < n || i < f->n_kept; i++) {
 		if (i < n && i < f->n_kept && p->node[f->first_kept + i] == h.found[i])
 			continue;
-		verify_wrong(c, f->ino, "the indirect blocks to be written differ at block %" PRIu64,
+		verify_wrong(c, f->ino,
+			     "the indirect blocks to be written differ at block %" PRIu64,
 			     i < n ? h.found[i] : p->node[f->first_kept + i]);
 		goto out;
 	}

@@ -64,7 +64,8 @@ static const struct rule {
 static const char *const reasons[LEAVE_REASONS] = {
 	[LEAVE_NONE] = "can be moved",
 	[LEAVE_NOTHING] = "has no blocks of its own",
-	[LEAVE_BLOCK_MAPPED] = "block-mapped, in a file system of more than 2^32 blocks, left alone",
+	[LEAVE_BLOCK_MAPPED] =
+		"block-mapped, in a file system of more than 2^32 blocks, left alone",
 	[LEAVE_RESERVED] = "reserved inode, never moved",
 	[LEAVE_ORPHAN_FILE] = "the file system's orphan file, never moved",
 	[LEAVE_EXCLUDED] = "dropped: its blocks can't be read or written",

@@ -123,9 +123,9 @@ static int collect(struct collector *c, unsigned threads, struct error *err)
 }
 
 /*
- * Only regular files have holes and unwritten extents. A directory's block that is flagged unwritten
- * still holds names, which e2fsck brings back by clearing the flag; to move it without a copy, as
- * unwritten blocks are, would lose them. (Block-mapped ones have no unwritten blocks.)
+ * Only regular files have holes and unwritten extents. A directory's block that is flagged
+ * unwritten still holds names, which e2fsck brings back by clearing the flag; to move it without a
+ * copy, as unwritten blocks are, would lose them. (Block-mapped ones have no unwritten blocks.)
  */
 static int check_solid(const struct source *src, const struct harvest *h, struct error *err)
 {
@@ -298,9 +298,9 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	    trees_read(&src, c.all.file, c.all.root, c.all.n_root, err) ||
 	    mapped_read(&src, c.all.file, c.all.mapped, c.all.n_mapped, err) ||
 	    check_solid(&src, &c.all, err) || claim_trees(&c.all, err) ||
-	    crosscheck(&src, &c.all, err) ||
-	    resize_check(&src, &c.all.claims, err) || boot_refuse_quota(&src, err) ||
-	    boot_pin(&src, &c.all, err) || scope_apply(&src, o->scope, o->n_scope, &c.all, err))
+	    crosscheck(&src, &c.all, err) || resize_check(&src, &c.all.claims, err) ||
+	    boot_refuse_quota(&src, err) || boot_pin(&src, &c.all, err) ||
+	    scope_apply(&src, o->scope, o->n_scope, &c.all, err))
 		goto out;
 	ret = make_snapshot(&src, &c.all, o, out, err);
 out:

@@ -47,9 +47,9 @@ static int add_piece(struct mapped *m, size_t file, uint64_t number, uint64_t pb
 	}
 	if (array_reserve(&m->piece, &m->cap_piece, m->n_piece + 1, sizeof(*m->piece), err))
 		return -1;
-	m->piece[m->n_piece++] = (struct stretch){
-		.e = { .pblk = pblk, .lblk = (uint32_t)number, .len = 1 }, .file = file
-	};
+	m->piece[m->n_piece++] =
+		(struct stretch){ .e = { .pblk = pblk, .lblk = (uint32_t)number, .len = 1 },
+				  .file = file };
 	return 0;
 }
 

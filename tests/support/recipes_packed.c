@@ -22,7 +22,7 @@ struct strip {
 	size_t n;
 	uint64_t blocks;
 	uint32_t files;
-	bool mapped; /* they are block-mapped */
+	bool mapped;	    /* they are block-mapped */
 	uint32_t next[256]; /* of each file: the logical block after its last one */
 };
 

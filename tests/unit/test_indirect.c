@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Block-mapped files against a naive model: the tree of all possible blocks, walked from the top. */
+/* Block-mapped files against a naive model: the tree of all possible blocks, walked from the top.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,10 +16,10 @@
 #define BLOCK_SIZE 64u
 #define PER	   (BLOCK_SIZE / 4)
 /* Numbers there are. */
-#define S1  (1 + PER)
-#define S2  (1 + PER * S1)
-#define S3  (1 + PER * S2)
-#define ALL (INDIRECT_DIRECT + S1 + S2 + S3)
+#define S1   (1 + PER)
+#define S2   (1 + PER * S1)
+#define S3   (1 + PER * S2)
+#define ALL  (INDIRECT_DIRECT + S1 + S2 + S3)
 #define NONE UINT32_MAX
 
 struct world {
@@ -251,8 +252,7 @@ static const char *proof(const struct world *w, const struct filemap_delta *d)
 	struct error err = ERROR_INIT;
 	const char *wrong = proof_mapping(&w->before, w->move, w->n_move, &w->after);
 
-	if (!wrong &&
-	    proof_indirect(&w->after, w->move, w->n_move, BLOCK_SIZE, d, &wrong, &err))
+	if (!wrong && proof_indirect(&w->after, w->move, w->n_move, BLOCK_SIZE, d, &wrong, &err))
 		fail_msg("%s", err.text);
 	return wrong;
 }

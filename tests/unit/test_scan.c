@@ -237,9 +237,8 @@ static void compare_mapped(ext2_filsys fs, uint32_t ino, const struct filemap *m
 	assert_true(map->indirect);
 	assert_int_equal(map->depth, 0);
 	assert_null(filemap_check(map, fs->blocksize));
-	assert_int_equal(ext2fs_block_iterate3(fs, ino, BLOCK_FLAG_READ_ONLY, NULL, compare_block,
-					       &m),
-			 0);
+	assert_int_equal(
+		ext2fs_block_iterate3(fs, ino, BLOCK_FLAG_READ_ONLY, NULL, compare_block, &m), 0);
 	assert_int_equal(m.ext, map->n_ext);
 	for (size_t i = 1; i < map->n_ext; i++) /* records are as long as they can be */
 		assert_false(map->ext[i].lblk == map->ext[i - 1].lblk + map->ext[i - 1].len &&
