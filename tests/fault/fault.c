@@ -407,7 +407,7 @@ static bool finish(pid_t pid)
 
 int main(int argc, char **argv)
 {
-	static const char *const small[] = { "base1k", "dirs", "frees", "tight", "blockmapped" };
+	static const char *const small[] = { "base1k", "dirs", "frees", "tight", "fewmapped" };
 	enum { SMALL = sizeof(small) / sizeof(small[0]) };
 	struct bench b = { .program = "build/scaledefrag-offline", .kills = 200 };
 	pid_t child[SMALL + 2];
@@ -421,7 +421,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < SMALL; i++)
 		child[i] = start(&b, small[i], all_devices);
 	child[SMALL] = start(&b, "base1k", the_rest);
-	child[SMALL + 1] = start(&b, "blockmapped", sweep_malloc);
+	child[SMALL + 1] = start(&b, "fewmapped", sweep_malloc);
 	for (size_t i = 0; i < SMALL + 2; i++)
 		good &= finish(child[i]);
 	good &= finish(start(&b, "churn", kills)); /* alone: it measures time */

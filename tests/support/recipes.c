@@ -439,6 +439,7 @@ const struct recipe recipes[] = {
 	{ "escape", "a bitmap that begins with JBD2's magic", make_escape },
 	{ "stale", "a log full of old transactions", make_stale },
 	{ "blockmapped", "block-mapped files beside extents", recipe_blockmapped },
+	{ "fewmapped", "two small block-mapped files", recipe_fewmapped },
 	{ "triple", "block-mapped files with holes, up to triple indirect blocks", recipe_triple },
 	{ "ext3", "an ext3 file system", recipe_ext3 },
 	{ "ext3dirs", "block-mapped directories, hashed and linear", recipe_ext3dirs },

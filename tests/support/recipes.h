@@ -22,6 +22,7 @@ void recipe_demo(const char *path);
 
 /* In recipes_mapped.c. */
 void recipe_blockmapped(const char *path);
+void recipe_fewmapped(const char *path);
 void recipe_triple(const char *path);
 void recipe_ext3(const char *path);
 void recipe_ext3dirs(const char *path);

@@ -45,6 +45,18 @@ void recipe_blockmapped(const char *path)
 	finish(im, path);
 }
 
+/* Few blocks: for tests that try everything. */
+void recipe_fewmapped(const char *path)
+{
+	struct image *im;
+
+	image_mke2fs(path, 4 * MIB, "^extent,^64bit", "-b 1024 -N 64 -J size=1");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "single", &backward, 24);
+	image_put(im, IMAGE_ROOT, "double", &(struct place){ .len = 3, .hole = 130 }, 9);
+	finish(im, path);
+}
+
 /* Long holes: indirect blocks of every level, some with a single pointer. */
 void recipe_triple(const char *path)
 {
