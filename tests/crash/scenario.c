@@ -34,7 +34,6 @@ const struct scenario scenarios[] = {
 	{ .name = "escape", .recipe = "escape", .min_batches = 1 },
 	{ .name = "stale", .recipe = "stale", .batch_bytes = 64 * KIB, .min_batches = 3 },
 	{ .name = "blockmapped", .recipe = "blockmapped", .min_batches = 1 },
-	{ .name = "triple", .recipe = "triple", .min_batches = 1 },
 	{ .name = "triple-pieces", .recipe = "triple", .batch_bytes = 64 * KIB, .min_batches = 4 },
 	{ .name = "ext3", .recipe = "ext3", .batch_bytes = 32 * KIB, .min_batches = 8 },
 	{ .name = "ext3dirs", .recipe = "ext3dirs", .batch_bytes = 20 * KIB, .min_batches = 2 },
