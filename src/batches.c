@@ -7,7 +7,9 @@
  * guard has found this one to fit what is on the disk. So the order of *writes* is the same as if
  * nothing were read ahead, and so are the invariants: reads change nothing, and what later batches
  * read are file blocks, which a commit never writes and no batch before writes either (the mover
- * waits for the copies of one that does).
+ * waits for the copies of one that does). Indirect blocks of block-mapped files are moved as file
+ * blocks and are written by commits; so what the mover read of one is of no consequence: the commit
+ * that moves it writes it anew (indirect.h).
  */
 #include "engine_run.h"
 #include "scaledefrag/move.h"

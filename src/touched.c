@@ -238,7 +238,7 @@ int run_planned(const struct run *run, size_t from, size_t to, uint32_t **inos, 
 
 static bool same_map(const struct filemap *a, const struct filemap *b)
 {
-	if (a->n_ext != b->n_ext || a->depth != b->depth)
+	if (a->n_ext != b->n_ext || a->depth != b->depth || a->indirect != b->indirect)
 		return false;
 	for (size_t i = 0; i < a->n_ext; i++)
 		if (a->ext[i].lblk != b->ext[i].lblk || a->ext[i].pblk != b->ext[i].pblk ||

@@ -11,6 +11,9 @@
  * holds up to 4 records (depth 0) or up to 4 entries for the nodes of level depth-1. Nodes are kept
  * per level, in logical order; each node holds `count` consecutive records (level 0) or child
  * nodes.
+ *
+ * A block-mapped file has `indirect` set, depth 0, no tree blocks, any number of records, none
+ * unwritten, and numbers of its own in the place of logical blocks: indirect.h.
  */
 #ifndef SCALEDEFRAG_FILEMAP_H
 #define SCALEDEFRAG_FILEMAP_H
@@ -45,6 +48,7 @@ struct filemap {
 	uint32_t depth;				  /* 0: everything is in the inode */
 	struct tree_node *node[EXTENT_MAX_DEPTH]; /* node[level]; level < depth */
 	size_t n_node[EXTENT_MAX_DEPTH];
+	bool indirect; /* block-mapped */
 };
 
 /* One interval to move; of one state (written or unwritten) and inside one source record run. 32
@@ -62,8 +66,10 @@ struct filemap_delta {
 	size_t n_freed;
 	uint64_t *taken; /* new tree blocks, a prefix of `take` */
 	size_t n_taken;
-	uint64_t *kept; /* tree blocks rewritten in place */
+	uint64_t *kept; /* tree blocks rewritten in place; or indirect blocks that the commit
+			   writes, where they are then */
 	size_t n_kept;
+	uint32_t *number; /* block-mapped: the n_kept numbers of these, ascending; else NULL */
 };
 
 int filemap_copy(const struct filemap *in, struct filemap *out, struct error *err);
@@ -96,6 +102,8 @@ const char *filemap_check(const struct filemap *map, uint32_t block_size);
  * err->kind ERROR_USAGE and *need set to the number wanted; no other failure uses that kind. `out`
  * and `delta` belong to the caller on success. delta->taken is in the order of `take`, freed and
  * kept are sorted. `changed` in `out` speaks of this call alone.
+ * Block-mapped files: records are merged throughout; nothing is freed or taken, and `minimal` means
+ * nothing.
  * A move may cross records that adjoin logically and physically in one state. O(records + nodes).
  */
 int filemap_move(const struct filemap *in, const struct move *moves, size_t n, uint32_t block_size,

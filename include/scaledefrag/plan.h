@@ -23,7 +23,7 @@ struct plan_file {
 	uint64_t first_move, n_move;   /* into plan.move, in logical order */
 	uint64_t first_freed, n_freed; /* tree blocks freed, into plan.node */
 	uint64_t first_taken, n_taken; /* tree blocks taken, in the order filemap_move wants them */
-	uint64_t first_kept, n_kept;   /* tree blocks rewritten in place */
+	uint64_t first_kept, n_kept;   /* tree blocks rewritten in place; filemap_delta.kept */
 };
 
 struct plan_batch {

@@ -26,7 +26,7 @@ enum file_kind { FILE_REGULAR, FILE_DIRECTORY, FILE_SYMLINK, FILE_EA_INODE, FILE
 enum leave_reason {
 	LEAVE_NONE,	    /* it can be moved */
 	LEAVE_NOTHING,	    /* no blocks: empty, fast symlink, device, inline data */
-	LEAVE_BLOCK_MAPPED, /* ext2/ext3 style mapping: not handled yet, left alone */
+	LEAVE_BLOCK_MAPPED, /* ext2/ext3 style mapping with more than 2^32 blocks to point to */
 	LEAVE_RESERVED, /* journal, resize, bad blocks, boot loader inode, other reserved inodes */
 	LEAVE_ORPHAN_FILE,
 	LEAVE_EXCLUDED, /* dropped earlier in this run: its blocks can't be read or written */
@@ -90,10 +90,11 @@ void ideal_free(struct ideal *id);
 
 /* Fragmentation figures of a state; the same code for before, predicted and after. */
 struct summary {
-	uint64_t files, frag_files;   /* movable files; those with more runs than ideal */
-	uint64_t dirs, frag_dirs;     /* the directories among them */
-	uint64_t runs, ideal_runs;    /* sums; runs - ideal_runs are the excess runs */
-	uint64_t blocks, frag_blocks; /* data blocks; those of fragmented files */
+	uint64_t files, frag_files; /* movable files; those with more runs than ideal */
+	uint64_t dirs, frag_dirs;   /* the directories among them */
+	uint64_t runs, ideal_runs;  /* sums; runs - ideal_runs are the excess runs */
+	/* Data blocks, and indirect ones; those of fragmented files. */
+	uint64_t blocks, frag_blocks;
 	uint64_t tree_blocks;
 	uint64_t free_blocks, free_runs, longest_free;
 };

@@ -139,6 +139,16 @@ static int own_nodes(const struct remap *r, struct block_list *own, struct error
 	return 0;
 }
 
+/* Block-mapped: the indirect blocks that the batch writes, at their places before it. */
+static int want_indirect(const struct commit *c, const struct remap *r, struct block_list *want,
+			 struct error *err)
+{
+	for (size_t i = 0; i < r->delta.n_kept; i++)
+		if (list_add(want, indirect_block(r->before, r->delta.number[i]), err))
+			return -1;
+	return list_add(want, inode_block(c, r->file->ino), err);
+}
+
 static int want_node(void *ctx, const struct node_view *v, struct error *err)
 {
 	return list_add(ctx, v->pblk, err);
@@ -148,7 +158,7 @@ struct comparison {
 	struct commit *c;
 	uint32_t ino;
 	const struct filemap *map;
-	uint8_t *buf; /* one block */
+	uint8_t *buf, *encoded; /* one block each */
 	struct extent *ext;
 	struct tree_child *child;
 };
@@ -210,8 +220,8 @@ static int check_root(struct comparison *k, const struct node_view *v, struct er
 
 	if (rc)
 		return fs_error(k->c, rc, err, "inode %u", k->ino);
-	if (!(inode.i_flags & EXT4_EXTENTS_FL) || inode.i_flags & EXT4_INLINE_DATA_FL)
-		return differs(k, v->pblk, "not mapped by extents", err);
+	if (!remap_kind_fits(k->map, &inode))
+		return differs(k, v->pblk, "mapped in another way", err);
 	return compare_node(k, (const uint8_t *)inode.i_block, sizeof(inode.i_block), v->pblk, v,
 			    err);
 }
@@ -232,6 +242,36 @@ static int check_node(void *ctx, const struct node_view *v, struct error *err)
 		return -1;
 	if (!ext2fs_extent_block_csum_verify(k->c->fs, k->ino, (struct ext3_extent_header *)k->buf))
 		return differs(k, v->pblk, "wrong checksum", err);
+	return 0;
+}
+
+/* Block-mapped: inode and indirect blocks are as they would be encoded from the mapping. */
+static int check_indirect(struct comparison *k, const struct remap *r, struct error *err)
+{
+	uint32_t size = k->c->geo->block_size;
+	uint64_t place = inode_block(k->c, k->ino);
+	struct ext2_inode inode;
+	uint8_t root[sizeof(inode.i_block)];
+	errcode_t rc = ext2fs_read_inode(k->c->fs, k->ino, &inode);
+
+	if (rc)
+		return fs_error(k->c, rc, err, "inode %u", k->ino);
+	if (!remap_kind_fits(k->map, &inode))
+		return differs(k, place, "mapped in another way", err);
+	indirect_encode_root(k->map, size, root);
+	if (memcmp(root, inode.i_block, sizeof(root)) != 0)
+		return differs(k, place, "another pointer", err);
+	for (size_t i = 0; i < r->delta.n_kept; i++) {
+		uint64_t pblk = indirect_block(k->map, r->delta.number[i]);
+
+		rc = io_channel_read_blk64(k->c->fs->io, pblk, 1, k->buf);
+		if (rc)
+			return fs_error(k->c, rc, err, "indirect block %llu of inode %u",
+					(unsigned long long)pblk, k->ino);
+		indirect_encode(k->map, r->delta.number[i], size, k->encoded);
+		if (memcmp(k->encoded, k->buf, size) != 0)
+			return differs(k, pblk, "another pointer", err);
+	}
 	return 0;
 }
 
@@ -301,9 +341,12 @@ static int collect(struct commit *c, const struct plan *p, const struct plan_bat
 		if (remap_compute(c, p, &p->file[b->first_file + i], before, r, err))
 			return -1;
 		k->n++; /* from here on release_check frees it */
-		if (own_nodes(r, &k->own[i], err) ||
-		    remap_changes(c, p, r, &k->changes, &groups, err) ||
-		    walk_nodes(c, p, r, &k->own[i], want_node, &k->want, err))
+		if (remap_changes(c, p, r, &k->changes, &groups, err))
+			return -1;
+		if (r->before->indirect
+			    ? want_indirect(c, r, &k->want, err)
+			    : own_nodes(r, &k->own[i], err) ||
+				      walk_nodes(c, p, r, &k->own[i], want_node, &k->want, err))
 			return -1;
 	}
 	return changes_check(c, &k->changes, err);
@@ -313,10 +356,15 @@ static int compare_all(struct commit *c, const struct plan *p, struct batch_chec
 		       struct error *err)
 {
 	for (size_t i = 0; i < k->n; i++) {
-		k->with.ino = k->file[i].file->ino;
-		k->with.map = k->file[i].before;
-		if (walk_nodes(c, p, &k->file[i], &k->own[i], check_node, &k->with, err) ||
-		    check_count(c, &k->file[i], err))
+		const struct remap *r = &k->file[i];
+
+		k->with.ino = r->file->ino;
+		k->with.map = r->before;
+		if (r->before->indirect
+			    ? check_indirect(&k->with, r, err)
+			    : walk_nodes(c, p, r, &k->own[i], check_node, &k->with, err))
+			return -1;
+		if (check_count(c, r, err))
 			return -1;
 	}
 	if (check_descriptors(c, &k->changes, k->with.buf, err))
@@ -335,6 +383,7 @@ static void release_check(struct batch_check *k)
 	free(k->changes.list);
 	free(k->want.block);
 	free(k->with.buf);
+	free(k->with.encoded);
 	free(k->with.ext);
 	free(k->with.child);
 }
@@ -353,9 +402,10 @@ int commit_guard(struct commit *c, const struct plan *p, size_t batch, const str
 	k.file = calloc(b->n_file + 1, sizeof(*k.file));
 	k.own = calloc(b->n_file + 1, sizeof(*k.own));
 	k.with.buf = malloc(c->geo->block_size);
+	k.with.encoded = malloc(c->geo->block_size);
 	k.with.ext = calloc(entries, sizeof(*k.with.ext));
 	k.with.child = calloc(entries, sizeof(*k.with.child));
-	if (!k.file || !k.own || !k.with.buf || !k.with.ext || !k.with.child)
+	if (!k.file || !k.own || !k.with.buf || !k.with.encoded || !k.with.ext || !k.with.child)
 		error_nomem(err, "checking a batch");
 	else if (!collect(c, p, b, before, &k, err) && !prefetch(c, &k.want, &k.changes, err))
 		ret = compare_all(c, p, &k, err);

@@ -5,6 +5,7 @@
 
 #include "scaledefrag/array.h"
 #include "scaledefrag/commit.h"
+#include "scaledefrag/indirect.h"
 #include "scaledefrag/journal.h"
 #include "scaledefrag/overlay.h"
 #include <ext2fs/ext2fs.h>
@@ -65,6 +66,8 @@ int remap_changes(const struct commit *c, const struct plan *p, const struct rem
  * count can't be right. */
 int remap_count(const struct commit *c, const struct remap *r, struct ext2_inode *inode,
 		struct error *err);
+/* Is the inode one of extents, or block-mapped, as the mapping says? */
+bool remap_kind_fits(const struct filemap *map, const struct ext2_inode *inode);
 /* Nodes and inode into the overlay, freed nodes out of it. */
 int remap_write(struct commit *c, const struct remap *r, struct error *err);
 uint64_t inode_block(const struct commit *c, uint32_t ino);

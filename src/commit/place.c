@@ -73,6 +73,24 @@ static int check_internal(const struct commit *c, struct error *err)
 	return 0;
 }
 
+/*
+ * ext2fs_block_iterate3 forgets a failed read of the single indirect block when the double indirect
+ * one can be read (e2fsprogs lib/ext2fs/block.c, ctx.errcode). So where blocks are missing, the
+ * first of them is looked up once more: is it there?
+ */
+static errcode_t find_missed(const struct commit *c, const struct walk *w)
+{
+	uint32_t ino = c->fs->super->s_journal_inum;
+	struct ext2_inode inode;
+	blk64_t block = 0;
+	errcode_t rc = ext2fs_read_inode(c->fs, ino, &inode);
+
+	if (rc || w->blocks >= EXT2_I_SIZE(&inode) / c->geo->block_size)
+		return rc;
+	rc = ext2fs_bmap2(c->fs, ino, &inode, NULL, 0, w->blocks, NULL, &block);
+	return rc || !block ? rc : EXT2_ET_SHORT_READ;
+}
+
 int place_journal(const struct commit *c, struct range **run, size_t *n, struct error *err)
 {
 	struct walk w = { .most = c->geo->blocks };
@@ -82,6 +100,8 @@ int place_journal(const struct commit *c, struct range **run, size_t *n, struct 
 		return -1;
 	rc = ext2fs_block_iterate3(c->fs, c->fs->super->s_journal_inum, BLOCK_FLAG_READ_ONLY, NULL,
 				   visit, &w);
+	if (!rc && !w.nomem && !w.endless)
+		rc = find_missed(c, &w);
 	if (rc)
 		error_set(err, volume_error_kind(rc),
 			  "cannot read the map of the journal of %s: %s; run: "

@@ -174,6 +174,107 @@ static const char *check_accounts(const struct filemap *before, const struct fil
 	return same_blocks(stay, other) ? NULL : "a tree block is lost, or comes from nowhere";
 }
 
+static bool has_number(const struct filemap_delta *d, uint64_t number)
+{
+	size_t lo = 0, hi = d->n_kept;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (d->number[mid] < number)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < d->n_kept && d->number[lo] == number;
+}
+
+/* Is this block, or one that it points to, among those that move? */
+static bool touched(const struct move *m, uint64_t n, uint64_t number, uint32_t block_size)
+{
+	struct indirect_place p;
+	uint64_t k = 0, end = n, span, last;
+
+	indirect_find(number, block_size, &p);
+	if (!p.level)
+		return false;
+	span = indirect_span(p.level - 1, block_size);
+	last = number + 1 + (block_size / 4 - 1) * span;
+	while (k < end) { /* to the first move that ends behind it */
+		uint64_t mid = k + (end - k) / 2;
+
+		if ((uint64_t)m[mid].lblk + m[mid].len <= number)
+			k = mid + 1;
+		else
+			end = mid;
+	}
+	for (; k < n && m[k].lblk <= last; k++) {
+		uint64_t child = number + 1;
+
+		if (m[k].lblk <= number)
+			return true;
+		/* The first block that it points to and that isn't before the move. */
+		child += (m[k].lblk - child + span - 1) / span * span;
+		if (child < (uint64_t)m[k].lblk + m[k].len)
+			return true;
+	}
+	return false;
+}
+
+/* Is every indirect block that has to be written among the numbers? */
+static const char *check_written(const struct move *m, uint64_t n, uint32_t block_size,
+				 const struct filemap_delta *d)
+{
+	struct indirect_place p;
+
+	for (uint64_t i = 0; i < n; i++) {
+		for (uint32_t k = 0; k < m[i].len; k++) {
+			uint64_t number = (uint64_t)m[i].lblk + k;
+
+			indirect_find(number, block_size, &p);
+			if ((!p.in_inode && !has_number(d, p.parent)) ||
+			    (p.level && !has_number(d, number)))
+				return "an indirect block is not written";
+		}
+	}
+	return NULL;
+}
+
+int proof_indirect(const struct filemap *after, const struct move *m, uint64_t n,
+		   uint32_t block_size, const struct filemap_delta *d, const char **wrong,
+		   struct error *err)
+{
+	struct blocks named = { .at = malloc((d->n_kept + 1) * sizeof(uint64_t)) };
+	struct blocks kept = { .at = malloc((d->n_kept + 1) * sizeof(uint64_t)) };
+	int ret = -1;
+
+	*wrong = NULL;
+	if (!named.at || !kept.at) {
+		error_nomem(err, "checking a new mapping");
+		goto out;
+	}
+	ret = 0;
+	if (d->n_freed || d->n_taken || (d->n_kept && !d->number)) {
+		*wrong = "tree blocks of a block-mapped file";
+		goto out;
+	}
+	for (size_t i = 0; i < d->n_kept && !*wrong; i++) {
+		named.at[named.n++] = indirect_block(after, d->number[i]);
+		if ((i && d->number[i] <= d->number[i - 1]) || !named.at[i] ||
+		    !touched(m, n, d->number[i], block_size))
+			*wrong = "an indirect block is written without need";
+	}
+	add(&kept, d->kept, d->n_kept);
+	if (!*wrong && !same_blocks(&named, &kept))
+		*wrong = "an indirect block is written elsewhere";
+	if (!*wrong)
+		*wrong = check_written(m, n, block_size, d);
+out:
+	free(named.at);
+	free(kept.at);
+	return ret;
+}
+
 int proof_nodes(const struct filemap *before, const struct filemap *after,
 		const struct filemap_delta *d, const char **wrong, struct error *err)
 {

@@ -3,7 +3,7 @@
 #ifndef SCALEDEFRAG_COMMIT_PROOF_H
 #define SCALEDEFRAG_COMMIT_PROOF_H
 
-#include "scaledefrag/filemap.h"
+#include "scaledefrag/indirect.h"
 
 /* Is `after` the mapping `before` with these moves done, and nothing else? NULL, or a static text
  * that says what is wrong. O(records + moves). */
@@ -17,5 +17,13 @@ const char *proof_mapping(const struct filemap *before, const struct move *m, ui
  */
 int proof_nodes(const struct filemap *before, const struct filemap *after,
 		const struct filemap_delta *d, const char **wrong, struct error *err);
+
+/*
+ * Block-mapped: does `d` name the indirect blocks that have to be written, and no others: those
+ * that moved, and those that point to what moved? As proof_nodes. O(blocks moved).
+ */
+int proof_indirect(const struct filemap *after, const struct move *m, uint64_t n,
+		   uint32_t block_size, const struct filemap_delta *d, const char **wrong,
+		   struct error *err);
 
 #endif

@@ -29,11 +29,16 @@ static int prove(const struct commit *c, const struct plan *p, const struct rema
 		 struct error *err)
 {
 	const char *wrong = filemap_check(&r->after, c->geo->block_size);
+	const struct move *m = p->move + r->file->first_move;
 
+	if (!wrong && r->before->indirect != r->after.indirect)
+		wrong = "it is of another kind";
 	if (!wrong)
-		wrong = proof_mapping(r->before, p->move + r->file->first_move, r->file->n_move,
-				      &r->after);
-	if (!wrong && proof_nodes(r->before, &r->after, &r->delta, &wrong, err))
+		wrong = proof_mapping(r->before, m, r->file->n_move, &r->after);
+	if (!wrong &&
+	    (r->after.indirect ? proof_indirect(&r->after, m, r->file->n_move, c->geo->block_size,
+						&r->delta, &wrong, err)
+			       : proof_nodes(r->before, &r->after, &r->delta, &wrong, err)))
 		return -1;
 	return wrong ? error_set(err, ERROR_OPERATION,
 				 "internal error: the new map of inode %u of %s is wrong: %s",
@@ -73,7 +78,7 @@ int remap_compute(const struct commit *c, const struct plan *p, const struct pla
 	if (!same(r.delta.freed, r.delta.n_freed, p->node, file->first_freed, file->n_freed) ||
 	    !same(r.delta.taken, r.delta.n_taken, p->node, file->first_taken, file->n_taken) ||
 	    !same(r.delta.kept, r.delta.n_kept, p->node, file->first_kept, file->n_kept) ||
-	    changed_nodes(&r.after) != r.delta.n_kept + r.delta.n_taken) {
+	    (!r.after.indirect && changed_nodes(&r.after) != r.delta.n_kept + r.delta.n_taken)) {
 		remap_release(&r);
 		return error_set(err, ERROR_OPERATION,
 				 "internal error: the tree blocks of inode %u of %s differ from "
@@ -146,6 +151,23 @@ static int write_nodes(struct commit *c, const struct remap *r, uint8_t *buf, st
 	return 0;
 }
 
+/* Wherever they were before: nothing of what the mover copied of them is kept. */
+static int write_indirect(struct commit *c, const struct remap *r, uint8_t *buf, struct error *err)
+{
+	for (size_t i = 0; i < r->delta.n_kept; i++) {
+		uint32_t number = r->delta.number[i];
+		uint64_t pblk = indirect_block(&r->after, number);
+		errcode_t rc;
+
+		indirect_encode(&r->after, number, c->geo->block_size, buf);
+		rc = io_channel_write_blk64(c->fs->io, pblk, 1, buf);
+		if (rc)
+			return fs_error(c, rc, err, "indirect block %llu of inode %u",
+					(unsigned long long)pblk, r->file->ino);
+	}
+	return 0;
+}
+
 int remap_count(const struct commit *c, const struct remap *r, struct ext2_inode *inode,
 		struct error *err)
 {
@@ -165,11 +187,20 @@ static int write_inode(struct commit *c, const struct remap *r, struct ext2_inod
 {
 	errcode_t rc;
 
-	filemap_encode_root(&r->after, (uint8_t *)inode->i_block);
+	if (r->after.indirect)
+		indirect_encode_root(&r->after, c->geo->block_size, (uint8_t *)inode->i_block);
+	else
+		filemap_encode_root(&r->after, (uint8_t *)inode->i_block);
 	if (remap_count(c, r, inode, err))
 		return -1;
 	rc = ext2fs_write_inode_full(c->fs, r->file->ino, inode, size);
 	return rc ? fs_error(c, rc, err, "inode %u", r->file->ino) : 0;
+}
+
+bool remap_kind_fits(const struct filemap *map, const struct ext2_inode *inode)
+{
+	return !(inode->i_flags & EXT4_INLINE_DATA_FL) &&
+	       !(inode->i_flags & EXT4_EXTENTS_FL) == map->indirect;
 }
 
 int remap_write(struct commit *c, const struct remap *r, struct error *err)
@@ -188,13 +219,14 @@ int remap_write(struct commit *c, const struct remap *r, struct error *err)
 		fs_error(c, rc, err, "inode %u", r->file->ino);
 		goto out;
 	}
-	if (!(inode->i_flags & EXT4_EXTENTS_FL)) {
+	if (!remap_kind_fits(r->before, inode)) {
 		error_set(err, ERROR_OPERATION,
-			  "internal error: inode %u of %s is not mapped by extents", r->file->ino,
+			  "internal error: inode %u of %s is mapped in another way", r->file->ino,
 			  c->name);
 		goto out;
 	}
-	if (write_nodes(c, r, buf, err) || write_inode(c, r, inode, size, err))
+	if ((r->after.indirect ? write_indirect(c, r, buf, err) : write_nodes(c, r, buf, err)) ||
+	    write_inode(c, r, inode, size, err))
 		goto out;
 	for (size_t i = 0; i < r->delta.n_freed; i++)
 		overlay_forget(c->ov, r->delta.freed[i]);

@@ -2,6 +2,7 @@
 /* filemap: the container and its figures. What a move does to it is in tree.c, bytes in node.c. */
 #include "scaledefrag/filemap.h"
 #include "scaledefrag/geometry.h"
+#include "scaledefrag/indirect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static void *copy_array(const void *from, size_t n, size_t size)
 
 int filemap_copy(const struct filemap *in, struct filemap *out, struct error *err)
 {
-	struct filemap m = { .n_ext = in->n_ext, .depth = in->depth };
+	struct filemap m = { .n_ext = in->n_ext, .depth = in->depth, .indirect = in->indirect };
 
 	if (in->n_ext) {
 		m.ext = copy_array(in->ext, in->n_ext, sizeof(*m.ext));
@@ -52,6 +53,7 @@ void filemap_delta_release(struct filemap_delta *d)
 	free(d->freed);
 	free(d->taken);
 	free(d->kept);
+	free(d->number);
 	memset(d, 0, sizeof(*d));
 }
 
@@ -94,22 +96,41 @@ uint64_t filemap_min_nodes(uint64_t n_records, uint32_t block_size)
 	return nodes;
 }
 
-static const char *check_records(const struct filemap *map)
+static uint64_t max_len(const struct filemap *map, const struct extent *e)
+{
+	if (map->indirect)
+		return e->unwritten ? 0 : INDIRECT_MAX_LEN;
+	return e->unwritten ? EXTENT_MAX_UNWRITTEN : EXTENT_MAX_INIT;
+}
+
+static const char *check_records(const struct filemap *map, uint64_t last)
 {
 	uint64_t end = 0;
 
 	for (size_t i = 0; i < map->n_ext; i++) {
 		const struct extent *e = &map->ext[i];
 
-		if (!e->len || e->len > (e->unwritten ? EXTENT_MAX_UNWRITTEN : EXTENT_MAX_INIT))
+		if (!e->len || e->len > max_len(map, e))
 			return "a record's length is out of range";
 		if (e->lblk < end)
 			return "records overlap or are out of order";
 		end = (uint64_t)e->lblk + e->len;
-		if (end > (uint64_t)UINT32_MAX + 1 || e->pblk > UINT64_MAX - e->len)
+		if (end > UINT32_MAX + 1ull || e->pblk > last - e->len)
 			return "a record ends beyond the last possible block";
 	}
 	return NULL;
+}
+
+static const char *check_indirect(const struct filemap *map, uint32_t block_size)
+{
+	uint64_t numbers = indirect_root_number(INDIRECT_ROOT, block_size);
+	const struct extent *last = map->n_ext ? &map->ext[map->n_ext - 1] : NULL;
+
+	if (map->depth)
+		return "a block-mapped file has no extent tree";
+	if (last && (uint64_t)last->lblk + last->len > numbers)
+		return "a record ends beyond the last possible block";
+	return check_records(map, INDIRECT_MAX_PBLK + 1ull);
 }
 
 const char *filemap_check(const struct filemap *map, uint32_t block_size)
@@ -117,6 +138,8 @@ const char *filemap_check(const struct filemap *map, uint32_t block_size)
 	uint32_t per = geometry_node_records(block_size);
 	size_t items = map->n_ext;
 
+	if (map->indirect)
+		return check_indirect(map, block_size);
 	if (map->depth > EXTENT_MAX_DEPTH)
 		return "the tree is too deep";
 	for (uint32_t l = 0; l < map->depth; l++) {
@@ -133,5 +156,5 @@ const char *filemap_check(const struct filemap *map, uint32_t block_size)
 	}
 	if (items > EXTENT_ROOT_RECORDS || (map->depth && !items))
 		return "the root's count is out of range";
-	return check_records(map);
+	return check_records(map, UINT64_MAX);
 }

@@ -8,7 +8,7 @@
  *   move LBLK LEN FROM TO [u]          moves (u: unwritten), and tree blocks that it
  *   free PBLK                          frees,
  *   take PBLK                          takes anew,
- *   keep PBLK                          rewrites in place
+ *   keep PBLK                          rewrites in place; indirect blocks: writes
  *   predicted NAME N ...           last; names as in struct summary
  *
  * Parsing checks the form and nothing else: whether a plan fits a snapshot is planner_verify's.

@@ -3,6 +3,8 @@
  * what are the file's records afterwards? */
 #include "tree.h"
 
+#include "scaledefrag/indirect.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -11,8 +13,10 @@ static uint64_t lblk_end(const struct extent *e)
 	return (uint64_t)e->lblk + e->len;
 }
 
-static uint32_t max_len(bool unwritten)
+static uint32_t max_len(const struct filemap *m, bool unwritten)
 {
+	if (m->indirect)
+		return INDIRECT_MAX_LEN;
 	return unwritten ? EXTENT_MAX_UNWRITTEN : EXTENT_MAX_INIT;
 }
 
@@ -20,7 +24,7 @@ void tree_emit(struct filemap *m, size_t floor, struct extent piece)
 {
 	if (m->n_ext > floor) {
 		struct extent *last = &m->ext[m->n_ext - 1];
-		uint32_t room = max_len(last->unwritten) - last->len;
+		uint32_t room = max_len(m, last->unwritten) - last->len;
 		uint32_t n = piece.len < room ? piece.len : room;
 
 		if (last->unwritten == piece.unwritten && lblk_end(last) == piece.lblk &&
@@ -101,7 +105,7 @@ static bool joins_before(const struct filemap *in, const struct move *m, const s
 	end = e->pblk + e->len;
 	if (prev && (uint64_t)prev->lblk + prev->len == m->lblk)
 		end = prev->to + prev->len;
-	else if (e->len == max_len(e->unwritten))
+	else if (e->len == max_len(in, e->unwritten))
 		return false;
 	return lblk_end(e) == m->lblk && e->unwritten == (m->unwritten != 0) && end == m->to;
 }

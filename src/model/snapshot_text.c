@@ -5,7 +5,7 @@
  *   geometry NAME N ...            first; names as in struct geometry; only `blocks` has no default
  *   limits NAME N ...              names as in struct snapshot_limits
  *   count WHY N                    inodes by reason; default: only the movable files are counted
- *   file INO KIND depth D          KIND: file dir symlink ea; in inode order; then its
+ *   file INO KIND depth D [indirect]   KIND: file dir symlink ea; in inode order; then its
  *   ext LBLK LEN PBLK [u]            records (u: unwritten) and
  *   node LEVEL PBLK COUNT            tree blocks, by level, each in logical order
  *   free START LEN                 free blocks
@@ -80,8 +80,8 @@ static void dump_file(const struct snapshot_file *f, FILE *to)
 {
 	const struct filemap *m = &f->map;
 
-	fprintf(to, "file %lu %s depth %lu\n", (unsigned long)f->ino, kind_name[f->kind],
-		(unsigned long)m->depth);
+	fprintf(to, "file %lu %s depth %lu%s\n", (unsigned long)f->ino, kind_name[f->kind],
+		(unsigned long)m->depth, m->indirect ? " indirect" : "");
 	for (size_t i = 0; i < m->n_ext; i++)
 		fprintf(to, "ext %lu %lu %llu%s\n", (unsigned long)m->ext[i].lblk,
 			(unsigned long)m->ext[i].len, (unsigned long long)m->ext[i].pblk,
@@ -256,6 +256,7 @@ static int parse_file(struct parser *p, struct error *err)
 		return -1;
 	f.kind = (uint8_t)kind;
 	f.map.depth = (uint32_t)depth;
+	f.map.indirect = text_word(&p->t, "indirect");
 	s->file[s->n_file] = f;
 	p->file = &s->file[s->n_file++];
 	p->cap_ext = 0;

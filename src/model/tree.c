@@ -16,6 +16,7 @@
 #include "tree.h"
 
 #include "scaledefrag/geometry.h"
+#include "scaledefrag/indirect.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -291,6 +292,44 @@ static int make_delta(struct build *b, struct filemap_delta *d, struct error *er
 	return 0;
 }
 
+/* Block-mapped: the indirect blocks that the commit writes. */
+static int make_indirect_delta(const struct build *b, uint32_t block_size, struct filemap_delta *d,
+			       struct error *err)
+{
+	const char *wrong = filemap_check(&b->out, block_size);
+
+	if (wrong)
+		return error_set(err, ERROR_OPERATION, "moves that can't be: %s", wrong);
+	if (indirect_rewritten(&b->out, b->move, b->n_move, block_size, &d->number, &d->n_kept,
+			       err))
+		return -1;
+	d->kept = malloc((d->n_kept + 1) * sizeof(*d->kept));
+	if (!d->kept)
+		return error_nomem(err, "listing indirect blocks");
+	for (size_t i = 0; i < d->n_kept; i++)
+		d->kept[i] = indirect_block(&b->out, d->number[i]);
+	qsort(d->kept, d->n_kept, sizeof(*d->kept), compare_blocks);
+	return 0;
+}
+
+/* The tree blocks that hold the new records, and what happens to those there were. */
+static int make_nodes(struct build *b, uint32_t block_size, bool minimal, size_t *need,
+		      struct filemap_delta *d, struct error *err)
+{
+	if (b->in->indirect)
+		return make_indirect_delta(b, block_size, d, err);
+	if (make_tree(b, err) || (minimal && minimise(b, block_size, err)))
+		return -1;
+	if (b->taken > b->n_take) {
+		if (need)
+			*need = b->taken;
+		return error_set(err, ERROR_USAGE,
+				 "a move needs %zu new tree blocks, %zu are given", b->taken,
+				 b->n_take);
+	}
+	return make_delta(b, d, err);
+}
+
 /* Gives memory back: a file moved to one run has one record where it had thousands. */
 static void trim(struct filemap *m)
 {
@@ -309,7 +348,8 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 			   .n_move = n,
 			   .per = geometry_node_records(block_size),
 			   .take = take,
-			   .n_take = n_take };
+			   .n_take = n_take,
+			   .out = { .indirect = in->indirect } };
 	struct filemap_delta d = { 0 };
 	const char *wrong = filemap_check(in, block_size);
 	int rc = -1;
@@ -324,18 +364,8 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 		error_nomem(err, "moving a file's mapping");
 		goto out;
 	}
-	if (tree_find_spans(&b, err) || tree_make_records(&b, err) || make_tree(&b, err))
-		goto out;
-	if (minimal && minimise(&b, block_size, err))
-		goto out;
-	if (b.taken > n_take) {
-		if (need)
-			*need = b.taken;
-		error_set(err, ERROR_USAGE, "a move needs %zu new tree blocks, %zu are given",
-			  b.taken, n_take);
-		goto out;
-	}
-	if (make_delta(&b, &d, err))
+	if (tree_find_spans(&b, err) || tree_make_records(&b, err) ||
+	    make_nodes(&b, block_size, minimal, need, &d, err))
 		goto out;
 	trim(&b.out);
 	*out = b.out;

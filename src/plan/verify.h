@@ -84,5 +84,7 @@ uint64_t verify_runs(const struct image *im);
 uint64_t verify_blocks(const struct image *im);
 /* Checks what the batch does to this file, and makes its new image. */
 int verify_file(struct check *c, const struct plan_file *f, size_t file);
+/* Block-mapped: its indirect blocks, with its moves done. */
+int verify_indirect(struct check *c, const struct plan_file *f, const struct image *im);
 
 #endif

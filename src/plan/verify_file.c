@@ -301,7 +301,10 @@ int verify_file(struct check *c, const struct plan_file *f, size_t file)
 		return verify_wrong(c, f->ino, "it has no moves");
 	/* Each end of a move splits one piece at most. */
 	if (!im || reserve(c, &c->next, im->n_piece + 2 * f->n_move, im->n_node + f->n_taken) ||
-	    check_moves(c, f, im) || check_nodes(c, f, im))
+	    check_moves(c, f, im))
+		return -1;
+	if (c->snap->file[file].map.indirect ? verify_indirect(c, f, &c->next.im)
+					     : check_nodes(c, f, im))
 		return -1;
 	return set_image(c, file, &c->next.im);
 }

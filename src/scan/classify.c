@@ -64,7 +64,8 @@ static const struct rule {
 static const char *const reasons[LEAVE_REASONS] = {
 	[LEAVE_NONE] = "can be moved",
 	[LEAVE_NOTHING] = "has no blocks of its own",
-	[LEAVE_BLOCK_MAPPED] = "block-mapped (ext2/ext3 style), left alone",
+	[LEAVE_BLOCK_MAPPED] =
+		"block-mapped, in a file system of more than 2^32 blocks, left alone",
 	[LEAVE_RESERVED] = "reserved inode, never moved",
 	[LEAVE_ORPHAN_FILE] = "the file system's orphan file, never moved",
 	[LEAVE_EXCLUDED] = "dropped: its blocks can't be read or written",
@@ -163,7 +164,8 @@ const char *classify_inode(const struct source *src, uint32_t ino, struct ext2_i
 		return NULL;
 	}
 	out->shape = find_shape(src, inode, reserved);
-	if (out->shape == SHAPE_BLOCKS && !out->why)
+	/* Its pointers don't reach all of the blocks that a plan may choose. */
+	if (out->shape == SHAPE_BLOCKS && !out->why && src->geo->blocks > INDIRECT_MAX_PBLK)
 		out->why = LEAVE_BLOCK_MAPPED;
 	return NULL;
 }

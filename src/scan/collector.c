@@ -123,9 +123,9 @@ static int collect(struct collector *c, unsigned threads, struct error *err)
 }
 
 /*
- * Only regular files have holes and unwritten blocks. A directory's block that is flagged unwritten
- * still holds names, which e2fsck brings back by clearing the flag; to move it without a copy, as
- * unwritten blocks are, would lose them.
+ * Only regular files have holes and unwritten extents. A directory's block that is flagged
+ * unwritten still holds names, which e2fsck brings back by clearing the flag; to move it without a
+ * copy, as unwritten blocks are, would lose them. (Block-mapped ones have no unwritten blocks.)
  */
 static int check_solid(const struct source *src, const struct harvest *h, struct error *err)
 {
@@ -133,7 +133,9 @@ static int check_solid(const struct source *src, const struct harvest *h, struct
 		const struct filemap *m = &h->file[i].map;
 		uint64_t at = 0;
 
-		for (size_t k = 0; k < m->n_ext && h->file[i].kind != FILE_REGULAR; k++) {
+		if (m->indirect || h->file[i].kind == FILE_REGULAR)
+			continue;
+		for (size_t k = 0; k < m->n_ext; k++) {
 			const struct extent *e = &m->ext[k];
 
 			if (e->unwritten || e->lblk != at)
@@ -171,18 +173,17 @@ static int claim_xattrs(struct harvest *h, struct error *err)
 	return 0;
 }
 
-/* Claims of the files whose trees are deeper than the inode; a file's entries adjoin in `root`. */
+/* Claims of the files whose mappings were not known with the inode alone, or are block-mapped. */
 static int claim_trees(struct harvest *h, struct error *err)
 {
 	size_t left = 0;
 
-	for (size_t i = 0; i < h->n_root; i++) {
-		size_t file = h->root[i].file;
-		const struct filemap *m = &h->file[file].map;
-		uint32_t ino = h->file[file].ino;
+	for (size_t i = 0; i < h->n_file; i++) {
+		const struct filemap *m = &h->file[i].map;
+		uint32_t ino = h->file[i].ino;
 		enum owner owner;
 
-		if (i && h->root[i - 1].file == file)
+		if (!m->depth && !m->indirect)
 			continue;
 		while (left < h->n_left && h->left[left].ino < ino)
 			left++;
@@ -295,10 +296,11 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	ext2fs_flush_icache(volume_fs(v)); /* it may be older than a commit */
 	if (collect(&c, o->threads, err) || claim_xattrs(&c.all, err) ||
 	    trees_read(&src, c.all.file, c.all.root, c.all.n_root, err) ||
+	    mapped_read(&src, c.all.file, c.all.mapped, c.all.n_mapped, err) ||
 	    check_solid(&src, &c.all, err) || claim_trees(&c.all, err) ||
-	    mapped_walk(&src, &c.all, err) || crosscheck(&src, &c.all, err) ||
-	    mapped_check_resize(&src, &c.all.claims, err) || boot_refuse_quota(&src, err) ||
-	    boot_pin(&src, &c.all, err) || scope_apply(&src, o->scope, o->n_scope, &c.all, err))
+	    crosscheck(&src, &c.all, err) || resize_check(&src, &c.all.claims, err) ||
+	    boot_refuse_quota(&src, err) || boot_pin(&src, &c.all, err) ||
+	    scope_apply(&src, o->scope, o->n_scope, &c.all, err))
 		goto out;
 	ret = make_snapshot(&src, &c.all, o, out, err);
 out:

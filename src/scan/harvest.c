@@ -49,6 +49,7 @@ void harvest_release(struct harvest *h)
 		filemap_release(&h->file[i].map);
 	free(h->file);
 	free(h->root);
+	free(h->mapped);
 	free(h->left);
 	free(h->xattr);
 	free(h->claims.c);
@@ -62,11 +63,17 @@ static int append_files(struct harvest *h, struct harvest *part, struct error *e
 			  err) ||
 	    array_reserve(&h->root, &h->cap_root, h->n_root + part->n_root, sizeof(*h->root),
 			  err) ||
+	    array_reserve(&h->mapped, &h->cap_mapped, h->n_mapped + part->n_mapped,
+			  sizeof(*h->mapped), err) ||
 	    array_reserve(&h->left, &h->cap_left, h->n_left + part->n_left, sizeof(*h->left), err))
 		return -1;
 	for (size_t i = 0; i < part->n_root; i++) {
 		h->root[h->n_root + i] = part->root[i];
 		h->root[h->n_root + i].file += h->n_file;
+	}
+	for (size_t i = 0; i < part->n_mapped; i++) {
+		h->mapped[h->n_mapped + i] = part->mapped[i];
+		h->mapped[h->n_mapped + i].file += h->n_file;
 	}
 	for (size_t i = 0; i < part->n_left; i++) {
 		h->left[h->n_left + i] = part->left[i];
@@ -77,6 +84,7 @@ static int append_files(struct harvest *h, struct harvest *part, struct error *e
 		memcpy(h->file + h->n_file, part->file, part->n_file * sizeof(*h->file));
 	h->n_file += part->n_file;
 	h->n_root += part->n_root;
+	h->n_mapped += part->n_mapped;
 	h->n_left += part->n_left;
 	part->n_file = 0; /* their maps belong to h now */
 	return 0;

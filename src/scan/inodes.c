@@ -28,9 +28,7 @@ static int add_left(struct harvest *h, uint32_t ino, const struct verdict *v, si
 {
 	if (array_reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), err))
 		return -1;
-	h->left[h->n_left++] = (struct left){
-		.ino = ino, .why = v->why, .walk = v->shape == SHAPE_BLOCKS, .file = file
-	};
+	h->left[h->n_left++] = (struct left){ .ino = ino, .why = v->why, .file = file };
 	return 0;
 }
 
@@ -114,6 +112,43 @@ static int take_extents(const struct source *src, uint32_t ino, const struct ext
 	return 0;
 }
 
+/* i_block as an array of pointers; what hangs on indirect blocks is read later. */
+static int take_pointers(const struct source *src, uint32_t ino, const struct ext2_inode *inode,
+			 const struct verdict *v, struct harvest *h, struct error *err)
+{
+	struct snapshot_file f = { .ino = ino, .kind = v->kind };
+	struct extent piece[INDIRECT_ROOT];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < INDIRECT_ROOT; i++) {
+		uint64_t number = indirect_root_number(i, src->geo->block_size);
+		uint32_t pblk = inode->i_block[i];
+		const char *wrong = pblk ? mapped_pointer(src, number, pblk) : NULL;
+
+		if (wrong)
+			return source_damage(src, err, "inode %u: block %u: %s", ino, pblk, wrong);
+		if (!pblk)
+			continue;
+		piece[n++] = (struct extent){ .pblk = pblk, .lblk = (uint32_t)number, .len = 1 };
+		if (i < INDIRECT_DIRECT)
+			continue;
+		if (array_reserve(&h->mapped, &h->cap_mapped, h->n_mapped + 1, sizeof(*h->mapped),
+				  err))
+			return -1;
+		h->mapped[h->n_mapped++] =
+			(struct mapped_entry){ .pblk = pblk,
+					       .number = (uint32_t)number,
+					       .level = (uint8_t)indirect_root_level(i),
+					       .file = h->n_file };
+	}
+	if (array_reserve(&h->file, &h->cap_file, h->n_file + 1, sizeof(*h->file), err) ||
+	    (v->why && add_left(h, ino, v, h->n_file, err)) ||
+	    indirect_build(piece, n, &f.map, err))
+		return -1;
+	h->file[h->n_file++] = f;
+	return 0;
+}
+
 static int take_resize(const struct source *src, uint32_t ino, const struct ext2_inode *inode,
 		       const struct verdict *v, struct harvest *h, struct error *err)
 {
@@ -145,7 +180,7 @@ int inodes_take(const struct source *src, uint32_t ino, uint8_t *raw, struct har
 	case SHAPE_EXTENTS:
 		return take_extents(src, ino, inode, &v, h, err);
 	case SHAPE_BLOCKS:
-		return add_left(h, ino, &v, NO_FILE, err);
+		return take_pointers(src, ino, inode, &v, h, err);
 	case SHAPE_RESIZE:
 		return take_resize(src, ino, inode, &v, h, err);
 	case SHAPE_NOTHING:

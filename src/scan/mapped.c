@@ -1,144 +1,201 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * scan: blocks of block-mapped (ext2/ext3 style) inodes. They stay where they are; here they are
- * only claimed. libext2fs walks them; its handle is for one thread.
+ * scan: the maps of block-mapped (ext2 and ext3 style) inodes. All files' indirect blocks are read
+ * together, the triple ones first, then the double and the single ones: those of one level sorted
+ * by address and read by one deep queue. What they point to is collected as it comes and put in
+ * order at the end.
  *
- * ext2fs_block_iterate3 forgets a failed read of the single indirect block when the double indirect
- * one can be read (e2fsprogs lib/ext2fs/block.c, ctx.errcode). The blocks are then without a claim,
- * and the cross-check refuses: the right answer, for a less helpful reason.
+ * Bounds: a block may occur once a level, there are three levels, and all pointers together are no
+ * more than the file system has blocks.
  */
 #include "scan_internal.h"
 
-#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
-struct walk {
-	const struct source *src;
-	struct harvest *h;
-	struct left *left;
-	uint64_t *budget; /* blocks that all walks together may still visit */
-	uint64_t end;	  /* block behind the last data block seen */
-	bool failed;
-	struct error *err;
+struct stretch { /* adjoining blocks of a file */
+	struct extent e;
+	size_t file;
 };
 
-static int visit(ext2_filsys fs, blk64_t *block, e2_blkcnt_t blockcnt, blk64_t ref, int ref_offset,
-		 void *priv)
-{
-	struct walk *w = priv;
-	uint64_t b = *block;
+struct mapped {
+	const struct source *src;
+	struct snapshot_file *file;
+	struct mapped_entry *entry; /* those of the roots, and what was found below them */
+	size_t n_entry, cap_entry;
+	struct stretch *piece;
+	size_t n_piece, cap_piece;
+	uint64_t budget; /* pointers that may still be found */
+};
 
-	(void)fs;
-	(void)ref;
-	(void)ref_offset;
-	if (!b)
+const char *mapped_pointer(const struct source *src, uint64_t number, uint64_t pblk)
+{
+	if (pblk < src->geo->first_data_block || pblk >= src->geo->blocks)
+		return "it points outside the file system";
+	return number > UINT32_MAX ? "it has more blocks than can be numbered" : NULL;
+}
+
+static int add_piece(struct mapped *m, size_t file, uint64_t number, uint64_t pblk,
+		     struct error *err)
+{
+	struct stretch *last = m->n_piece ? &m->piece[m->n_piece - 1] : NULL;
+
+	if (last && last->file == file && last->e.lblk + (uint64_t)last->e.len == number &&
+	    last->e.pblk + last->e.len == pblk && last->e.len < INDIRECT_MAX_LEN) {
+		last->e.len = (last->e.len + 1) & 0x7fffffffu;
 		return 0;
-	w->failed = true;
-	if (b < w->src->geo->first_data_block || b >= w->src->geo->blocks) {
-		source_damage(w->src, w->err, "inode %u: block %" PRIu64 " lies outside",
-			      w->left->ino, b);
-		return BLOCK_ABORT;
 	}
-	if (!*w->budget) {
-		source_damage(w->src, w->err,
-			      "inode %u: more blocks are claimed than the file system has",
-			      w->left->ino);
-		return BLOCK_ABORT;
-	}
-	(*w->budget)--;
-	if (claims_add(&w->h->claims, b, 1, OWNER_FIXED, w->left->ino, w->err))
-		return BLOCK_ABORT;
-	w->failed = false;
-	if (blockcnt >= 0) {
-		if (b != w->end)
-			w->left->runs++;
-		w->end = b + 1;
-	}
+	if (array_reserve(&m->piece, &m->cap_piece, m->n_piece + 1, sizeof(*m->piece), err))
+		return -1;
+	m->piece[m->n_piece++] =
+		(struct stretch){ .e = { .pblk = pblk, .lblk = (uint32_t)number, .len = 1 },
+				  .file = file };
 	return 0;
 }
 
-int mapped_walk(const struct source *src, struct harvest *h, struct error *err)
+static int add_entry(struct mapped *m, const struct mapped_entry *e, struct error *err)
 {
-	uint64_t budget = src->geo->blocks;
-	ext2_filsys fs = volume_fs(src->v);
+	if (array_reserve(&m->entry, &m->cap_entry, m->n_entry + 1, sizeof(*m->entry), err))
+		return -1;
+	m->entry[m->n_entry++] = *e;
+	return 0;
+}
 
-	for (size_t i = 0; i < h->n_left; i++) {
-		struct walk w = {
-			.src = src, .h = h, .left = &h->left[i], .budget = &budget, .err = err
-		};
-		errcode_t ret;
+static int take_block(void *ctx, size_t index, uint8_t *data, struct error *err)
+{
+	struct mapped *m = ctx;
+	const struct mapped_entry e = m->entry[index];
+	uint32_t bs = m->src->geo->block_size, ino = m->file[e.file].ino, pblk;
+	uint64_t span = indirect_span(e.level - 1u, bs);
+	const char *wrong = NULL;
 
-		if (!h->left[i].walk)
+	for (uint32_t i = 0; i < bs / 4 && !wrong; i++) {
+		uint64_t number = e.number + 1 + i * span;
+
+		memcpy(&pblk, data + 4 * (size_t)i, 4);
+		if (!pblk)
 			continue;
-		if (source_stopped(src, err))
+		wrong = mapped_pointer(m->src, number, pblk);
+		if (!wrong && !m->budget)
+			wrong = "more blocks are claimed than the file system has";
+		if (wrong)
+			break;
+		m->budget--;
+		if (add_piece(m, e.file, number, pblk, err))
 			return -1;
-		ret = ext2fs_block_iterate3(fs, h->left[i].ino, BLOCK_FLAG_READ_ONLY, NULL, visit,
-					    &w);
-		if (w.failed)
+		if (e.level > 1 &&
+		    add_entry(m,
+			      &(struct mapped_entry){ .pblk = pblk,
+						      .number = (uint32_t)number,
+						      .level = (uint8_t)(e.level - 1),
+						      .file = e.file },
+			      err))
 			return -1;
-		if (ret)
-			return library_error(src->v, ret, h->left[i].ino, err);
+	}
+	return wrong ? source_damage(m->src, err, "inode %u, indirect block %u: %s", ino, e.pblk,
+				     wrong)
+		     : 0;
+}
+
+static uint32_t ino_of(const void *ctx, size_t index)
+{
+	const struct mapped *m = ctx;
+
+	return m->file[m->entry[index].file].ino;
+}
+
+static int read_level(struct mapped *m, uint32_t level, struct error *err)
+{
+	struct want *want = reallocarray(NULL, m->n_entry, sizeof(*want));
+	size_t n = 0;
+	int ret;
+
+	if (!want)
+		return error_nomem(err, "reading indirect blocks");
+	for (size_t i = 0; i < m->n_entry; i++)
+		if (m->entry[i].level == level)
+			want[n++] = (struct want){ .block = m->entry[i].pblk, .index = i };
+	ret = trees_read_once(m->src, want, n, ino_of, take_block, m, err);
+	free(want);
+	return ret;
+}
+
+static int compare_piece(const void *a, const void *b)
+{
+	const struct stretch *x = a, *y = b;
+
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	return x->e.lblk < y->e.lblk ? -1 : x->e.lblk > y->e.lblk;
+}
+
+/* The pieces of one file, in order, become its mapping. */
+static int place(struct snapshot_file *f, const struct stretch *piece, size_t n, struct error *err)
+{
+	struct extent *e = reallocarray(NULL, n, sizeof(*e));
+	int ret;
+
+	if (!e)
+		return error_nomem(err, "reading indirect blocks");
+	for (size_t i = 0; i < n; i++)
+		e[i] = piece[i].e;
+	filemap_release(&f->map);
+	ret = indirect_build(e, n, &f->map, err);
+	free(e);
+	return ret;
+}
+
+static int place_all(struct mapped *m, struct error *err)
+{
+	size_t n = m->n_piece;
+
+	qsort(m->piece, n, sizeof(*m->piece), compare_piece);
+	for (size_t from = 0, to; from < n; from = to) {
+		for (to = from; to < n && m->piece[to].file == m->piece[from].file; to++)
+			;
+		if (place(&m->file[m->piece[from].file], m->piece + from, to - from, err))
+			return -1;
 	}
 	return 0;
 }
 
-struct resize {
-	const struct source *src;
-	const struct claims *claims; /* sorted, disjoint */
-	uint64_t budget;
-	uint64_t wrong; /* block that is none of the reserved ones */
-	bool failed;
-};
-
-static bool is_metadata(const struct claims *cl, uint64_t block)
+/* What the roots hold themselves, and the indirect blocks to begin with. */
+static int start(struct mapped *m, const struct mapped_entry *root, size_t n, struct error *err)
 {
-	size_t lo = 0, hi = cl->n;
+	for (size_t i = 0; i < n; i++) {
+		const struct filemap *map = &m->file[root[i].file].map;
 
-	while (lo < hi) { /* to the first claim behind the block */
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (cl->c[mid].start <= block)
-			lo = mid + 1;
-		else
-			hi = mid;
+		if (add_entry(m, &root[i], err))
+			return -1;
+		if (i && root[i - 1].file == root[i].file)
+			continue;
+		for (size_t k = 0; k < map->n_ext; k++) {
+			if (array_reserve(&m->piece, &m->cap_piece, m->n_piece + 1,
+					  sizeof(*m->piece), err))
+				return -1;
+			m->piece[m->n_piece++] =
+				(struct stretch){ .e = map->ext[k], .file = root[i].file };
+		}
 	}
-	return lo && cl->c[lo - 1].owner == OWNER_META &&
-	       block - cl->c[lo - 1].start < cl->c[lo - 1].len;
-}
-
-static int visit_resize(ext2_filsys fs, blk64_t *block, e2_blkcnt_t blockcnt, blk64_t ref,
-			int ref_offset, void *priv)
-{
-	struct resize *r = priv;
-
-	(void)fs;
-	(void)ref;
-	(void)ref_offset;
-	if (!*block || blockcnt == BLOCK_COUNT_DIND)
-		return 0;
-	if (r->budget && is_metadata(r->claims, *block)) {
-		r->budget--;
-		return 0;
-	}
-	r->wrong = *block;
-	r->failed = true;
-	return BLOCK_ABORT;
-}
-
-int mapped_check_resize(const struct source *src, const struct claims *claims, struct error *err)
-{
-	struct resize r = { .src = src, .claims = claims, .budget = src->geo->blocks };
-	errcode_t ret;
-
-	if (!ext2fs_has_feature_resize_inode(src->fs.super))
-		return 0;
-	ret = ext2fs_block_iterate3(volume_fs(src->v), EXT2_RESIZE_INO, BLOCK_FLAG_READ_ONLY, NULL,
-				    visit_resize, &r);
-	if (r.failed)
-		return source_damage(src, err,
-				     "inode %u, for resizing: block %" PRIu64
-				     " is no reserved descriptor block",
-				     EXT2_RESIZE_INO, r.wrong);
-	if (ret)
-		return library_error(src->v, ret, EXT2_RESIZE_INO, err);
 	return 0;
+}
+
+int mapped_read(const struct source *src, struct snapshot_file *file,
+		const struct mapped_entry *root, size_t n, struct error *err)
+{
+	struct mapped m = { .src = src, .file = file, .budget = src->geo->blocks };
+	int ret = -1;
+
+	if (!n)
+		return 0;
+	if (start(&m, root, n, err))
+		goto out;
+	for (uint32_t level = INDIRECT_LEVELS; level > 0; level--)
+		if (source_stopped(src, err) || read_level(&m, level, err))
+			goto out;
+	ret = place_all(&m, err);
+out:
+	free(m.entry);
+	free(m.piece);
+	return ret;
 }

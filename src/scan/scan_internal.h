@@ -11,6 +11,7 @@
 #define SCALEDEFRAG_SCAN_INTERNAL_H
 
 #include "scaledefrag/array.h"
+#include "scaledefrag/indirect.h"
 #include "scaledefrag/scan.h"
 
 #include <ext2fs/ext2fs.h>
@@ -91,13 +92,18 @@ struct tree_entry { /* a tree block still to be read; 32 bytes */
 	uint32_t gen;	   /* i_generation: part of the block's checksum */
 };
 
+struct mapped_entry { /* an indirect block still to be read; 24 bytes */
+	uint32_t pblk, number;
+	uint8_t level; /* of it */
+	size_t file;   /* index into the files */
+};
+
 #define NO_FILE SIZE_MAX
 
 struct left { /* a file that is left alone */
 	uint32_t ino;
 	uint8_t why; /* enum leave_reason */
-	bool walk;   /* block-mapped: blocks still to be claimed */
-	size_t file; /* its extents are in harvest.file; or NO_FILE */
+	size_t file; /* its mapping is in harvest.file; or NO_FILE */
 	uint64_t runs;
 };
 
@@ -107,10 +113,12 @@ struct xattr_ref {
 };
 
 struct harvest {
-	struct snapshot_file *file; /* extent-mapped, movable or not, in inode order */
+	struct snapshot_file *file; /* with a mapping, movable or not, in inode order */
 	size_t n_file, cap_file;
 	struct tree_entry *root; /* entries of the roots of deep trees, in order */
 	size_t n_root, cap_root;
+	struct mapped_entry *mapped; /* indirect blocks that i_block points to, in order */
+	size_t n_mapped, cap_mapped;
 	struct left *left; /* in inode order */
 	size_t n_left, cap_left;
 	struct xattr_ref *xattr;
@@ -175,10 +183,18 @@ int freespace_claim_metadata(const struct source *src, uint32_t group, struct cl
 int trees_read(const struct source *src, struct snapshot_file *file, const struct tree_entry *root,
 	       size_t n, struct error *err);
 
-/* Walks the block-mapped files of the harvest and claims their blocks. */
-int mapped_walk(const struct source *src, struct harvest *h, struct error *err);
+/* Reads blocks of which each may be wanted once (else: ERROR_FSCK). Sorts `want`. */
+int trees_read_once(const struct source *src, struct want *want, size_t n,
+		    uint32_t (*ino_of)(const void *ctx, size_t index), block_fn fn, void *ctx,
+		    struct error *err);
+
+/* Reads the indirect blocks below `root` (n entries, a file's adjoin) into the files' maps. */
+int mapped_read(const struct source *src, struct snapshot_file *file,
+		const struct mapped_entry *root, size_t n, struct error *err);
+/* What is wrong with a pointer of a block-mapped file; NULL: nothing. */
+const char *mapped_pointer(const struct source *src, uint64_t number, uint64_t pblk);
 /* The resize inode may list nothing but reserved descriptor blocks, which are metadata. */
-int mapped_check_resize(const struct source *src, const struct claims *claims, struct error *err);
+int resize_check(const struct source *src, const struct claims *claims, struct error *err);
 
 /* Files that boot code knows by block number become fixed ones: looked up by their usual paths. */
 int boot_pin(const struct source *src, struct harvest *h, struct error *err);

@@ -83,27 +83,38 @@ static int take_block(void *ctx, size_t index, uint8_t *data, struct error *err)
 	return 0;
 }
 
+int trees_read_once(const struct source *src, struct want *want, size_t n,
+		    uint32_t (*ino_of)(const void *ctx, size_t index), block_fn fn, void *ctx,
+		    struct error *err)
+{
+	if (n > 1)
+		qsort(want, n, sizeof(*want), want_compare);
+	for (size_t i = 1; i < n; i++)
+		if (want[i].block == want[i - 1].block)
+			return source_damage(
+				src, err, "inode %u: tree block %llu is also claimed by inode %u",
+				ino_of(ctx, want[i - 1].index), (unsigned long long)want[i].block,
+				ino_of(ctx, want[i].index));
+	return source_read_blocks(src, want, n, fn, ctx, err);
+}
+
+static uint32_t ino_of(const void *ctx, size_t index)
+{
+	const struct level *l = ctx;
+
+	return l->file[l->entry[index].file].ino;
+}
+
 static int read_level(struct level *l, struct error *err)
 {
 	struct want *want = reallocarray(NULL, l->n, sizeof(*want));
-	int ret = -1;
+	int ret;
 
 	if (!want)
 		return error_nomem(err, "reading extent trees");
 	for (size_t i = 0; i < l->n; i++)
 		want[i] = (struct want){ .block = l->entry[i].pblk, .index = i };
-	qsort(want, l->n, sizeof(*want), want_compare);
-	for (size_t i = 1; i < l->n; i++) {
-		if (want[i].block != want[i - 1].block)
-			continue;
-		source_damage(l->src, err, "inode %u: tree block %llu is also claimed by inode %u",
-			      l->file[l->entry[want[i - 1].index].file].ino,
-			      (unsigned long long)want[i].block,
-			      l->file[l->entry[want[i].index].file].ino);
-		goto out;
-	}
-	ret = source_read_blocks(l->src, want, l->n, take_block, l, err);
-out:
+	ret = trees_read_once(l->src, want, l->n, ino_of, take_block, l, err);
 	free(want);
 	return ret;
 }

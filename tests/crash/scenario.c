@@ -34,6 +34,12 @@ const struct scenario scenarios[] = {
 	{ .name = "escape", .recipe = "escape", .min_batches = 1 },
 	{ .name = "stale", .recipe = "stale", .batch_bytes = 64 * KIB, .min_batches = 3 },
 	{ .name = "blockmapped", .recipe = "blockmapped", .min_batches = 1 },
+	{ .name = "triple-pieces", .recipe = "triple", .batch_bytes = 64 * KIB, .min_batches = 4 },
+	{ .name = "ext3", .recipe = "ext3", .batch_bytes = 32 * KIB, .min_batches = 8 },
+	{ .name = "ext3dirs", .recipe = "ext3dirs", .batch_bytes = 20 * KIB, .min_batches = 2 },
+	{ .name = "upgraded", .recipe = "upgraded", .batch_bytes = 256 * KIB, .min_batches = 4 },
+	{ .name = "csumv2", .recipe = "csumv2", .batch_bytes = 64 * KIB, .min_batches = 4 },
+	{ .name = "mappedcycles", .recipe = "mappedcycles", .min_batches = 20 },
 	/* making room */
 	{ .name = "onefree", .recipe = "onefree", .min_batches = 100 },
 	{ .name = "fullmail", .recipe = "fullmail", .min_batches = 50 },

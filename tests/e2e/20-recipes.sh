@@ -38,8 +38,6 @@ is "-p: as after the replay" equal "$(digest log.img)" "$(digest replayed.img)"
 is "-p on a clean image" "$BIN" -q -p replayed.img
 
 # what is left alone is counted
-image blockmapped bm.img
-is "block-mapped files are counted" equal "$("$BIN" -c --json bm.img 2>/dev/null | jq .left_alone.block_mapped)" 3
 image features f.img
 is "the orphan file is left alone" equal "$("$BIN" -c --json f.img 2>/dev/null | jq .left_alone.orphan_file)" 1
 

@@ -38,7 +38,7 @@ extents() { # FILE: extents of all files and directories, as filefrag counts the
 
 # aged by the kernel: written, removed, rewritten, with everything a file can have
 make_aged() { # FILE MKE2FS-ARGUMENTS
-	truncate -s 96M "$1" && mke2fs -q -F -t ext4 "${@:2}" "$1" || return 1
+	truncate -s 96M "$1" && mke2fs -q -F -t "${type:-ext4}" "${@:2}" "$1" || return 1
 	mount -o loop "$1" m || return 1
 	(
 		cd m || exit 1
@@ -59,8 +59,11 @@ make_aged() { # FILE MKE2FS-ARGUMENTS
 		for k in 1 2 3; do
 			dd if=/dev/urandom of=c/sparse$k bs=4k count=1 seek=$((k * 50)) conv=notrunc status=none
 			dd if=/dev/urandom of=c/sparse$k bs=4k count=3 seek=$((k * 9)) conv=notrunc status=none
-			fallocate -n -o 400000 -l 60000 c/sparse$k
+			fallocate -n -o 400000 -l 60000 c/sparse$k 2>/dev/null # not on ext3
 			setfattr -n user.k -v "$k" c/sparse$k
+		done
+		for at in 0 20 1000 70000; do # as far as triple indirect blocks of 1 KiB
+			dd if=/dev/urandom of=c/far bs=1k count=7 seek=$at conv=notrunc status=none
 		done
 		for i in $(seq 600); do : >"c/an-entry-with-a-rather-long-name-$i"; done
 		for i in $(seq 1 3 600); do rm "c/an-entry-with-a-rather-long-name-$i"; done
@@ -98,6 +101,26 @@ cp four.img e4.img
 sectors="-b 4096" judge "4 KiB blocks, 4 KiB sectors" four.img
 make_aged old.img -b 2048 -O ^metadata_csum,^64bit -I 128 && judge "2 KiB blocks, no checksums" old.img
 make_aged inl.img -b 4096 -O inline_data,ea_inode,metadata_csum_seed && judge "inline data, EA inodes" inl.img
+
+# block-mapped; and made ext4, with files of extents beside the old ones
+type=ext3 make_aged three.img -b 1024
+cp three.img up.img
+judge "ext3, 1 KiB blocks" three.img
+make_aged bm.img -b 4096 -O ^extent,^64bit,metadata_csum && judge "ext4 without extents" bm.img
+tune2fs -O extents,uninit_bg,dir_index,huge_file,dir_nlink,extra_isize up.img >/dev/null 2>&1
+e2fsck -fy up.img >/dev/null 2>&1
+mount -o loop up.img m
+for i in $(seq 30); do
+	for k in 1 2 3; do
+		head -c 9000 /dev/urandom >>m/c/new$k
+		sync m/c/new$k
+		head -c 3000 /dev/urandom >>m/b/grow$k
+		sync m/b/grow$k
+	done
+done
+is "both kinds of files" test "$(lsattr m/b/grow1 m/c/new1 | grep -c '^[^ ]*e')" = 1
+umount m
+judge "ext3 made ext4" up.img
 
 # fewer extents than e4defrag leaves on the same image
 mount -o loop e4.img m && e4defrag m >/dev/null 2>&1

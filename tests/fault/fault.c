@@ -391,6 +391,11 @@ static void the_rest(struct bench *b, const char *recipe)
 	sweep_malloc(b, recipe, true);
 }
 
+static void allocations(struct bench *b, const char *recipe)
+{
+	sweep_malloc(b, recipe, false);
+}
+
 static void kills(struct bench *b, const char *recipe)
 {
 	(void)recipe;
@@ -407,9 +412,10 @@ static bool finish(pid_t pid)
 
 int main(int argc, char **argv)
 {
-	static const char *const small[] = { "base1k", "dirs", "frees", "tight" };
+	static const char *const small[] = { "base1k", "dirs", "frees", "tight", "fewmapped" };
+	enum { SMALL = sizeof(small) / sizeof(small[0]) };
 	struct bench b = { .program = "build/scaledefrag-offline", .kills = 200 };
-	pid_t child[5];
+	pid_t child[SMALL + 2];
 	bool good = true;
 
 	parse(argc, argv, &b);
@@ -417,10 +423,11 @@ int main(int argc, char **argv)
 		 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
 	if (!mkdtemp(b.dir))
 		image_die("cannot make a directory for the images");
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < SMALL; i++)
 		child[i] = start(&b, small[i], all_devices);
-	child[4] = start(&b, small[0], the_rest);
-	for (size_t i = 0; i < 5; i++)
+	child[SMALL] = start(&b, "base1k", the_rest);
+	child[SMALL + 1] = start(&b, "fewmapped", allocations);
+	for (size_t i = 0; i < SMALL + 2; i++)
 		good &= finish(child[i]);
 	good &= finish(start(&b, "churn", kills)); /* alone: it measures time */
 	rmdir(b.dir);

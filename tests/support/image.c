@@ -135,7 +135,13 @@ static uint32_t new_file(struct image *im, uint32_t dir, const char *name, uint3
 
 uint32_t image_file(struct image *im, uint32_t dir, const char *name)
 {
-	return new_file(im, dir, name, EXT4_EXTENTS_FL);
+	return new_file(im, dir, name,
+			ext2fs_has_feature_extents(im->fs->super) ? EXT4_EXTENTS_FL : 0);
+}
+
+uint32_t image_mapped_file(struct image *im, uint32_t dir, const char *name)
+{
+	return new_file(im, dir, name, 0);
 }
 
 void image_symlink(struct image *im, uint32_t dir, const char *name, const char *target)
@@ -268,19 +274,10 @@ static void fill_piece(struct image *im, uint32_t ino, const struct piece *p, co
 	}
 }
 
-void image_map(struct image *im, uint32_t ino, const struct piece *piece, size_t n,
-	       const uint8_t *data, uint64_t size)
+static void map_extents(struct image *im, uint32_t ino, const struct piece *piece, size_t n)
 {
-	uint32_t bs = im->fs->blocksize;
 	ext2_extent_handle_t h;
-	struct ext2_inode in;
-	uint64_t blocks = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		ext2fs_block_alloc_stats_range(im->fs, piece[i].pblk, piece[i].len, +1);
-		fill_piece(im, ino, &piece[i], data ? data + blocks * bs : NULL);
-		blocks += piece[i].len;
-	}
 	must(ext2fs_extent_open(im->fs, ino, &h), "extents");
 	for (size_t i = 0; i < n; i++) {
 		struct ext2fs_extent e = { .e_pblk = piece[i].pblk,
@@ -294,7 +291,42 @@ void image_map(struct image *im, uint32_t ino, const struct piece *piece, size_t
 		must(ext2fs_extent_fix_parents(h), "extent");
 	}
 	ext2fs_extent_free(h);
+}
+
+/* The indirect blocks come from wherever blocks are free. */
+static void map_pointers(struct image *im, uint32_t ino, struct ext2_inode *in,
+			 const struct piece *piece, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		for (uint32_t k = 0; k < piece[i].len; k++) {
+			blk64_t pblk = piece[i].pblk + k;
+
+			must(ext2fs_bmap2(im->fs, ino, in, NULL, BMAP_SET | BMAP_ALLOC,
+					  piece[i].lblk + k, NULL, &pblk),
+			     "bmap");
+		}
+	}
+}
+
+void image_map(struct image *im, uint32_t ino, const struct piece *piece, size_t n,
+	       const uint8_t *data, uint64_t size)
+{
+	uint32_t bs = im->fs->blocksize;
+	struct ext2_inode in;
+	uint64_t blocks = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ext2fs_block_alloc_stats_range(im->fs, piece[i].pblk, piece[i].len, +1);
+		fill_piece(im, ino, &piece[i], data ? data + blocks * bs : NULL);
+		blocks += piece[i].len;
+	}
 	must(ext2fs_read_inode(im->fs, ino, &in), "inode");
+	if (in.i_flags & EXT4_EXTENTS_FL) {
+		map_extents(im, ino, piece, n);
+		must(ext2fs_read_inode(im->fs, ino, &in), "inode");
+	} else {
+		map_pointers(im, ino, &in, piece, n);
+	}
 	must(ext2fs_iblk_add_blocks(im->fs, &in, blocks), "i_blocks");
 	if (!size && n)
 		size = (uint64_t)(piece[n - 1].lblk + piece[n - 1].len) * bs - bs / 3;
@@ -302,15 +334,30 @@ void image_map(struct image *im, uint32_t ino, const struct piece *piece, size_t
 	must(ext2fs_write_inode(im->fs, ino, &in), "inode");
 }
 
-uint32_t image_put(struct image *im, uint32_t dir, const char *name, const struct place *p,
-		   uint32_t n)
+static void put_blocks(struct image *im, uint32_t ino, const struct place *p, uint32_t n)
 {
-	uint32_t ino = image_file(im, dir, name);
 	struct piece *list;
 	size_t n_list = image_pick(im, p, n, &list);
 
 	image_map(im, ino, list, n_list, NULL, 0);
 	free(list);
+}
+
+uint32_t image_put(struct image *im, uint32_t dir, const char *name, const struct place *p,
+		   uint32_t n)
+{
+	uint32_t ino = image_file(im, dir, name);
+
+	put_blocks(im, ino, p, n);
+	return ino;
+}
+
+uint32_t image_put_mapped(struct image *im, uint32_t dir, const char *name, const struct place *p,
+			  uint32_t n)
+{
+	uint32_t ino = image_mapped_file(im, dir, name);
+
+	put_blocks(im, ino, p, n);
 	return ino;
 }
 
@@ -371,7 +418,8 @@ size_t image_shatter_all(struct image *im)
 			continue;
 		must(ext2fs_read_inode(im->fs, ino, &in), "inode");
 		n = EXT2_I_SIZE(&in) / im->fs->blocksize;
-		if (!(in.i_flags & EXT4_EXTENTS_FL) || n < 2)
+		if ((in.i_flags & EXT4_INLINE_DATA_FL) || n < 2 ||
+		    !ext2fs_inode_has_valid_blocks2(im->fs, &in))
 			continue;
 		if (n > 400) /* shuffling looks at all of free space */
 			p.order = PLACE_FORWARD;
@@ -404,32 +452,6 @@ void image_hog(struct image *im, const char *name, uint64_t keep)
 	}
 	image_map(im, ino, list, n, NULL, 0);
 	free(list);
-}
-
-uint32_t image_block_mapped(struct image *im, uint32_t dir, const char *name, uint32_t n)
-{
-	uint32_t ino = new_file(im, dir, name, 0), bs = im->fs->blocksize;
-	struct place p = { .order = PLACE_FORWARD };
-	struct piece *list;
-	size_t n_list = image_pick(im, &p, n, &list);
-	struct ext2_inode in;
-
-	must(ext2fs_read_inode(im->fs, ino, &in), "inode");
-	for (size_t i = 0; i < n_list; i++)
-		ext2fs_block_alloc_stats2(im->fs, list[i].pblk, +1);
-	for (size_t i = 0; i < n_list; i++) {
-		blk64_t pblk = list[i].pblk;
-
-		must(ext2fs_iblk_add_blocks(im->fs, &in, 1), "i_blocks");
-		fill_piece(im, ino, &list[i], NULL);
-		must(ext2fs_bmap2(im->fs, ino, &in, NULL, BMAP_SET | BMAP_ALLOC, list[i].lblk, NULL,
-				  &pblk),
-		     "bmap");
-	}
-	must(ext2fs_inode_size_set(im->fs, &in, (ext2_off64_t)n * bs), "size");
-	must(ext2fs_write_inode(im->fs, ino, &in), "inode");
-	free(list);
-	return ino;
 }
 
 uint64_t image_file_block(struct image *im, uint32_t ino, uint32_t lblk)

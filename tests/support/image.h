@@ -47,13 +47,12 @@ bool image_is_free(const struct image *im, uint64_t block);
 void image_reserve(struct image *im, uint64_t at, uint32_t len, bool taken);
 
 uint32_t image_dir(struct image *im, uint32_t parent, const char *name);
-/* An empty, extent-mapped regular file. */
+/* An empty regular file: of extents if the file system has them, or block-mapped in any case. */
 uint32_t image_file(struct image *im, uint32_t dir, const char *name);
+uint32_t image_mapped_file(struct image *im, uint32_t dir, const char *name);
 void image_symlink(struct image *im, uint32_t dir, const char *name, const char *target);
 void image_xattr(struct image *im, uint32_t ino, const char *name, size_t len);
 void image_inline(struct image *im, uint32_t dir, const char *name, size_t len);
-/* A block-mapped file of n blocks, every second free block. */
-uint32_t image_block_mapped(struct image *im, uint32_t dir, const char *name, uint32_t n);
 
 /* `n` blocks placed by `p`; returns the pieces (free() them) and their number; dies if there is no
  * room. */
@@ -63,9 +62,11 @@ size_t image_pick(struct image *im, const struct place *p, uint32_t n, struct pi
  */
 void image_map(struct image *im, uint32_t ino, const struct piece *piece, size_t n,
 	       const uint8_t *data, uint64_t size);
-/* The two above in one. */
+/* image_file or image_mapped_file, and the two above, in one. */
 uint32_t image_put(struct image *im, uint32_t dir, const char *name, const struct place *p,
 		   uint32_t n);
+uint32_t image_put_mapped(struct image *im, uint32_t dir, const char *name, const struct place *p,
+			  uint32_t n);
 /* Moves an existing file's or directory's blocks to where `p` says; false: it has holes, nothing
  * done. */
 bool image_shatter(struct image *im, uint32_t ino, const struct place *p);

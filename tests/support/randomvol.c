@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "support/randomvol.h"
+#include "scaledefrag/indirect.h"
 #include <stdlib.h>
 
 #define MOST_BLOCKS  1200u
@@ -140,6 +141,49 @@ static void give_back(struct maker *m, struct filemap *map)
 	filemap_release(map);
 }
 
+/* One block more for a block-mapped file. */
+static void add_mapped(struct maker *m, struct filemap *map, uint64_t number)
+{
+	struct extent *last = map->n_ext ? &map->ext[map->n_ext - 1] : NULL;
+	struct extent e = { .lblk = (uint32_t)number };
+	e.len = take(m, 1, &e.pblk) & 0x7fffffffu;
+	if (last && last->lblk + last->len == e.lblk && last->pblk + last->len == e.pblk)
+		last->len = (last->len + 1) & 0x7fffffffu;
+	else
+		map->ext[map->n_ext++] = e;
+}
+
+/* Data of a block-mapped file, and the indirect blocks above it that it lacks yet. */
+static bool make_mapped(struct maker *m, struct filemap *map, uint32_t want, uint32_t keep)
+{
+	uint64_t number = chance(m, 50) ? pick(m, 300) : chance(m, 10) ? 66000 + pick(m, 3000) : 0;
+	uint32_t scatter = m->scatter, holes = chance(m, 20) ? 10 : 0;
+	map->indirect = true;
+	map->ext = room(5 * (size_t)want + 5, sizeof(*map->ext));
+	for (uint32_t n = 0; n < want; number++) {
+		uint64_t above[INDIRECT_LEVELS];
+		struct indirect_place p;
+		size_t n_above = 0;
+		m->scatter = n % 8 ? 0 : scatter;
+		number += chance(m, holes) ? 1 + pick(m, 300) : 0;
+		indirect_find(number, 1024, &p);
+		if (p.level) /* it comes with the data on it, or not at all */
+			continue;
+		while (!p.in_inode && !indirect_block(map, p.parent)) {
+			above[n_above++] = p.parent;
+			indirect_find(p.parent, 1024, &p);
+		}
+		if (m->left < keep + n_above + 1)
+			break;
+		while (n_above)
+			add_mapped(m, map, above[--n_above]);
+		add_mapped(m, map, number);
+		n++;
+	}
+	m->scatter = scatter;
+	return map->n_ext;
+}
+
 /* `keep`: free blocks that must stay. */
 static bool make_file(struct maker *m, uint32_t ino, uint32_t keep)
 {
@@ -150,6 +194,14 @@ static bool make_file(struct maker *m, uint32_t ino, uint32_t keep)
 	bool holes = chance(m, 20), unwritten = chance(m, 20);
 	*f = (struct snapshot_file){ .ino = ino,
 				     .kind = chance(m, 15) ? FILE_DIRECTORY : FILE_REGULAR };
+	if (chance(m, 25)) {
+		if (!make_mapped(m, map, want, keep)) {
+			give_back(m, map);
+			return false;
+		}
+		m->s->n_file++;
+		return true;
+	}
 	map->ext = room(want, sizeof(*map->ext));
 	while (map->n_ext < want && m->left > keep) {
 		struct extent *e = &map->ext[map->n_ext];

@@ -394,20 +394,6 @@ static void make_stale(const char *path)
 	}
 }
 
-/* What is left alone: block-mapped files beside extents. */
-static void make_block_mapped(const char *path)
-{
-	struct image *im;
-
-	image_mke2fs(path, 6 * MIB, "", "-b 1024 -N 256 -J size=1");
-	im = image_open(path);
-	fill_usual(im);
-	image_block_mapped(im, IMAGE_ROOT, "direct", 8);
-	image_block_mapped(im, IMAGE_ROOT, "indirect", 120);
-	image_block_mapped(im, IMAGE_ROOT, "double", 400);
-	finish(im, path);
-}
-
 /* A handful of free blocks: nothing fits anywhere, and nothing may go wrong. */
 static void make_full(const char *path)
 {
@@ -452,7 +438,14 @@ const struct recipe recipes[] = {
 	{ "uninit", "room only in BLOCK_UNINIT groups", make_uninit },
 	{ "escape", "a bitmap that begins with JBD2's magic", make_escape },
 	{ "stale", "a log full of old transactions", make_stale },
-	{ "blockmapped", "block-mapped files beside extents", make_block_mapped },
+	{ "blockmapped", "block-mapped files beside extents", recipe_blockmapped },
+	{ "fewmapped", "two small block-mapped files", recipe_fewmapped },
+	{ "triple", "block-mapped files with holes, up to triple indirect blocks", recipe_triple },
+	{ "ext3", "an ext3 file system", recipe_ext3 },
+	{ "ext3dirs", "block-mapped directories, hashed and linear", recipe_ext3dirs },
+	{ "upgraded", "ext3 made ext4: some files of each kind, 4 KiB", recipe_upgraded },
+	{ "csumv2", "block-mapped files, an old journal's checksums", recipe_csumv2 },
+	{ "mappedcycles", "like cycles, block-mapped", recipe_mappedcycles },
 	{ "full", "a few free blocks", make_full },
 	{ "clean", "nothing to do", make_clean },
 	{ "onefree", "two interleaved files, one free block", recipe_onefree },

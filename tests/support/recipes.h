@@ -20,7 +20,17 @@ void recipe_tinylog(const char *path);
 void recipe_churn(const char *path);
 void recipe_demo(const char *path);
 
+/* In recipes_mapped.c. */
+void recipe_blockmapped(const char *path);
+void recipe_fewmapped(const char *path);
+void recipe_triple(const char *path);
+void recipe_ext3(const char *path);
+void recipe_ext3dirs(const char *path);
+void recipe_upgraded(const char *path);
+void recipe_csumv2(const char *path);
+
 /* In recipes_packed.c. */
+void recipe_mappedcycles(const char *path);
 void recipe_onefree(const char *path);
 void recipe_fullmail(const char *path);
 void recipe_cycles(const char *path);

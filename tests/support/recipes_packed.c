@@ -22,6 +22,7 @@ struct strip {
 	size_t n;
 	uint64_t blocks;
 	uint32_t files;
+	bool mapped;	    /* they are block-mapped */
 	uint32_t next[256]; /* of each file: the logical block after its last one */
 };
 
@@ -81,7 +82,7 @@ static void lay(struct image *im, const struct strip *s)
 
 	for (uint32_t f = 1; f <= s->files; f++) {
 		snprintf(name, sizeof(name), "file%03u", f);
-		ino[f] = image_file(im, dir, name);
+		ino[f] = s->mapped ? image_mapped_file(im, dir, name) : image_file(im, dir, name);
 	}
 	at = end = recipe_room(im, s->blocks);
 	recipe_wall(im, at, at + s->blocks);
@@ -131,9 +132,9 @@ void recipe_fullmail(const char *path)
 
 /* The pieces of five files in an order that turns round and round; three free blocks beside the
  * trees. */
-void recipe_cycles(const char *path)
+static void cycles(const char *path, bool mapped)
 {
-	struct strip s = { .n = 0 };
+	struct strip s = { .mapped = mapped };
 
 	for (uint32_t turn = 0; turn < 8; turn++)
 		for (uint32_t f = 0; f < 5; f++) {
@@ -145,6 +146,16 @@ void recipe_cycles(const char *path)
 		}
 	more(&s, FREE, 8);
 	finish(path, &s, 8 * MIB, "^metadata_csum", "-b 2048 -N 64 -J size=2");
+}
+
+void recipe_cycles(const char *path)
+{
+	cycles(path, false);
+}
+
+void recipe_mappedcycles(const char *path)
+{
+	cycles(path, true);
 }
 
 /* Each file's second half lies where the next one could go. */

@@ -101,6 +101,27 @@ static void test_snapshot_dump__parses_back(void **state)
 	snapshot_free(b);
 }
 
+static void test_snapshot_dump__block_mapped(void **state)
+{
+	struct snapshot *s = parse(GEO "file 12 dir depth 0\next 0 1 5\n"
+				       "file 13 file depth 0 indirect\n"
+				       "ext 0 14 100\next 269 3 200\n");
+	struct filemap copy;
+	struct error err = ERROR_INIT;
+	char *text = dump(s);
+
+	(void)state;
+	assert_false(s->file[0].map.indirect);
+	assert_true(s->file[1].map.indirect);
+	assert_non_null(
+		strstr(text, "file 13 file depth 0 indirect\next 0 14 100\next 269 3 200\n"));
+	assert_int_equal(filemap_copy(&s->file[1].map, &copy, &err), 0);
+	assert_true(copy.indirect);
+	filemap_release(&copy);
+	free(text);
+	snapshot_free(s);
+}
+
 static void test_snapshot_parse__malformed(void **state)
 {
 	static const char *const bad[] = {
@@ -147,6 +168,13 @@ static void test_snapshot_parse__malformed(void **state)
 		GEO "file 12 file depth 1\next 0 1 5\n",
 		GEO "file 12 file depth 0\next 0 1 5\nfile 12 file depth 0\next 0 1 6\n",
 		GEO "file 12 file depth 0\next 0 1 5\nfree 5 1\n",
+		GEO "file 12 file depth 0 indirekt\next 0 1 5\n",
+		GEO "file 12 file depth 1 indirect\next 0 1 5\n",
+		GEO "file 12 file depth 1 indirect\next 0 1 5\nnode 0 6 1\n",
+		GEO "file 12 file depth 0 indirect\next 0 1 5 u\n",
+		GEO "file 12 file depth 0 indirect\next 5 1 5\next 4 1 9\n",
+		GEO "file 12 file depth 0 indirect\next 1075842062 2 5\n", /* one too many */
+		"geometry blocks 100000\nfile 12 file depth 0 indirect\next 0 8193 5\n",
 		GEO "left 12 nosuch 1\n",
 		GEO "left 12 boot 1\nleft 12 boot 1\n",
 		GEO "count nosuch 1\n",
@@ -298,6 +326,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_snapshot_parse__sample),
 		cmocka_unit_test(test_snapshot_dump__parses_back),
+		cmocka_unit_test(test_snapshot_dump__block_mapped),
 		cmocka_unit_test(test_snapshot_parse__malformed),
 		cmocka_unit_test(test_snapshot_parse__any_damage),
 		cmocka_unit_test(test_ideal_runs__gaps),

@@ -251,6 +251,58 @@ static void test_verify__taken_tree_block_missing(void **state)
 	snapshot_free(s);
 }
 
+/* A block-mapped file: the indirect blocks that the commit writes are named, and no others. */
+static void test_verify__indirect_blocks(void **state)
+{
+	const char *text = "geometry block_size 1024 blocks 1000 blocks_per_group 8192 groups 1 "
+			   "inodes_per_group 16 inode_size 128 desc_per_block 32\n"
+			   "limits journal_blocks 50 copy_blocks 500\n"
+			   "file 12 file depth 0 indirect\n"
+			   "ext 5 5 10\next 12 3 18\next 269 2 30\next 271 2 42\n"
+			   "free 100 20\n";
+	const char *plan = "plan 1\nbatch 0 copy %u journal %u rest\nfile 12\n%s%s"
+			   "predicted files 1 frag_files 1 dirs 0 frag_dirs 0 runs 3 ideal_runs 1 "
+			   "blocks 12 frag_blocks 12 tree_blocks 0 free_blocks 20 free_runs 3 "
+			   "longest_free 8\n";
+	/* Number 12 is the indirect block, 269 the double one, 270 the one below it. */
+	static const struct {
+		const char *moves, *nodes, *why;
+		unsigned copy, journal;
+	} c[] = {
+		{ "move 271 2 42 102\n", "keep 31\n", "predict", 2, 4 },
+		{ "move 271 2 42 102\n", "", "indirect blocks to be written differ at block 31", 2,
+		  3 },
+		{ "move 271 2 42 102\n", "keep 30\n", "differ at block 31", 2, 4 },
+		{ "move 271 2 42 102\n", "keep 30\nkeep 31\n", "differ at block 31", 2, 5 },
+		{ "move 271 2 42 102\n", "keep 31\nkeep 31\n", "differ at block 31", 2, 4 },
+		{ "move 270 1 31 102\n", "keep 30\nkeep 102\n", "it has 5 runs", 1, 5 },
+		{ "move 270 1 31 102\n", "keep 102\n", "differ at block 30", 1, 4 },
+		{ "move 270 1 31 102\n", "keep 30\nkeep 31\n", "differ at block 102", 1, 5 },
+		{ "move 269 1 30 102\n", "keep 102\n", "it has 5 runs", 1, 4 },
+		{ "move 5 2 10 102\n", "", "it has 5 runs", 2, 3 },
+		{ "move 5 2 10 102\n", "keep 18\n", "differ at block 18", 2, 4 },
+		{ "move 271 2 42 102\n", "take 110\nkeep 31\n", "no tree blocks", 2, 5 },
+		{ "move 271 2 42 102\n", "free 30\nkeep 31\n", "no tree blocks", 2, 4 },
+		{ "move 271 2 42 102 u\n", "keep 31\n", "is written", 0, 4 },
+		{ "move 11 2 17 102\n", "keep 102\n", "file block 11 is not mapped", 2, 4 },
+	};
+	struct snapshot *s;
+	struct error err = ERROR_INIT;
+	struct plan *p;
+	char full[600];
+	(void)state;
+	assert_int_equal(snapshot_parse(text, &s, &err), 0);
+	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		snprintf(full, sizeof(full), plan, c[i].copy, c[i].journal, c[i].moves, c[i].nodes);
+		assert_int_equal(plan_parse(full, &p, &err), 0);
+		assert_int_equal(planner_verify(s, p, &err), -1);
+		if (!strstr(err.text, c[i].why))
+			fail_msg("%zu: wanted \"%s\", got \"%s\"", i, c[i].why, err.text);
+		plan_free(p);
+	}
+	snapshot_free(s);
+}
+
 /* One random change to a plan, by which it must become wrong. */
 static bool mutate(struct plan *p, uint64_t how)
 {
@@ -331,6 +383,7 @@ int main(void)
 		WITH_PLAN(test_verify__unknown_file),
 		WITH_PLAN(test_verify__wrong_prediction),
 		WITH_PLAN(test_verify__taken_tree_block_missing),
+		cmocka_unit_test(test_verify__indirect_blocks),
 		cmocka_unit_test(test_verify__random_mutants),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Block-mapped files and directories, as ext2 and ext3 have them. */
+#include "support/image.h"
+#include "support/recipes.h"
+#include <ext2fs/ext2fs.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MIB (1ull << 20)
+
+static const struct place every_second = { .order = PLACE_FORWARD };
+static const struct place backward = { .order = PLACE_BACKWARD, .len = 2, .step = 5 };
+static const struct place shuffled = { .order = PLACE_SHUFFLED, .len = 3, .step = 4 };
+
+static void finish(struct image *im, const char *path)
+{
+	image_close(im);
+	image_fsck(path, "-fn", 0);
+}
+
+/* Direct, single and double indirect blocks: of any file system with 1 KiB blocks. */
+static void fill(struct image *im)
+{
+	uint32_t dir = image_dir(im, IMAGE_ROOT, "mapped"), ino;
+
+	image_put_mapped(im, dir, "direct", &every_second, 8);
+	image_put_mapped(im, dir, "indirect", &every_second, 120);
+	ino = image_put_mapped(im, dir, "double", &every_second, 400);
+	image_xattr(im, ino, "user.block", 600);
+	image_put_mapped(im, dir, "back", &backward, 100);
+	image_put_mapped(im, dir, "random", &shuffled, 300);
+	image_symlink(im, dir, "slow",
+		      "a/target/longer/than/the/sixty/bytes/that/an/inode/has/room/for/is/kept/in/"
+		      "a/block");
+}
+
+void recipe_blockmapped(const char *path)
+{
+	struct image *im;
+
+	image_mke2fs(path, 6 * MIB, "", "-b 1024 -N 256 -J size=1");
+	im = image_open(path);
+	fill(im);
+	image_put(im, IMAGE_ROOT, "extents", &every_second, 100);
+	finish(im, path);
+}
+
+/* Few blocks: for tests that try everything. */
+void recipe_fewmapped(const char *path)
+{
+	struct image *im;
+
+	image_mke2fs(path, 4 * MIB, "^extent,^64bit", "-b 1024 -N 64 -J size=1");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "single", &backward, 24);
+	image_put(im, IMAGE_ROOT, "double", &(struct place){ .len = 3, .hole = 130 }, 9);
+	finish(im, path);
+}
+
+/* Long holes: indirect blocks of every level, some with a single pointer. */
+void recipe_triple(const char *path)
+{
+	struct image *im;
+
+	image_mke2fs(path, 6 * MIB, "^extent,^64bit", "-b 1024 -N 256 -J size=1");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "sparse", &(struct place){ .len = 3, .hole = 7000 }, 60);
+	image_put(im, IMAGE_ROOT, "sparser",
+		  &(struct place){ .order = PLACE_SHUFFLED, .len = 2, .hole = 40000 }, 20);
+	image_put(im, IMAGE_ROOT, "some", &(struct place){ .len = 2, .step = 3, .hole = 5 }, 300);
+	image_put(im, IMAGE_ROOT, "dense", &shuffled, 600);
+	finish(im, path);
+}
+
+void recipe_ext3(const char *path)
+{
+	struct image *im;
+
+	image_mke2fs(path, 6 * MIB,
+		     "^extent,^64bit,^metadata_csum,^flex_bg,^huge_file,^dir_nlink,^extra_isize",
+		     "-b 1024 -N 256 -I 128 -J size=1");
+	im = image_open(path);
+	fill(im);
+	finish(im, path);
+}
+
+void recipe_ext3dirs(const char *path)
+{
+	static const struct place apart = { .len = 1, .step = 3, .order = PLACE_BACKWARD };
+	uint32_t linear, hashed;
+	char name[128];
+	struct image *im;
+
+	image_mke2fs(path, 6 * MIB, "^extent,^64bit,^metadata_csum", "-b 1024 -N 768 -J size=1");
+	im = image_open(path);
+	hashed = image_dir(im, IMAGE_ROOT, "hashed");
+	for (int i = 0; i < 300; i++) {
+		snprintf(name, sizeof(name), "a-name-that-takes-some-room-in-the-directory-%04d",
+			 i);
+		image_symlink(im, hashed, name, "x");
+	}
+	image_close(im);
+	image_fsck(path, "-fyD", 1); /* gives it an index */
+	im = image_open(path);
+	linear = image_dir(im, IMAGE_ROOT, "linear");
+	for (int i = 0; i < 250; i++) {
+		snprintf(name, sizeof(name), "another-name-that-takes-some-room-%04d", i);
+		image_symlink(im, linear, name, "y");
+	}
+	image_put(im, linear, "file", &every_second, 50);
+	image_shatter(im, hashed, &apart);
+	image_shatter(im, linear, &apart);
+	finish(im, path);
+}
+
+/* Checksums, 64 bit, and 4 KiB blocks: a single indirect block covers 4 MiB. */
+void recipe_upgraded(const char *path)
+{
+	static const struct place far = { .len = 1, .step = 4, .hole = 700 };
+	struct image *im;
+	char name[32];
+
+	image_mke2fs(path, 16 * MIB, "", "-b 4096 -N 256 -J size=4");
+	im = image_open(path);
+	for (uint32_t i = 0; i < 12; i++) {
+		snprintf(name, sizeof(name), "file%02u", i);
+		if (i % 2)
+			image_put(im, IMAGE_ROOT, name, &every_second, 10 + 2 * i);
+		else
+			image_put_mapped(im, IMAGE_ROOT, name, &every_second, 10 + 2 * i);
+	}
+	image_put_mapped(im, IMAGE_ROOT, "sparse", &far, 12);
+	image_put_mapped(im, IMAGE_ROOT, "large", &shuffled, 800);
+	finish(im, path);
+}
+
+/* The journal has the checksums that came before today's: version 2. */
+void recipe_csumv2(const char *path)
+{
+	enum { INCOMPAT = 0x28, TYPE = 0x50, SUM = 0xfc };
+	uint8_t jsb[1024];
+	struct image *im;
+	uint64_t at;
+	uint32_t crc;
+
+	image_mke2fs(path, 6 * MIB, "", "-b 1024 -N 256 -J size=1");
+	im = image_open(path);
+	fill(im);
+	at = image_file_block(im, EXT2_JOURNAL_INO, 0) * 1024;
+	image_close(im);
+	image_read(path, at, jsb, sizeof(jsb));
+	jsb[INCOMPAT + 3] |= 8;
+	jsb[TYPE] = 4; /* crc32c */
+	memset(jsb + SUM, 0, 4);
+	crc = ext2fs_crc32c_le(~0u, jsb, sizeof(jsb));
+	for (int i = 0; i < 4; i++)
+		jsb[SUM + i] = (uint8_t)(crc >> (24 - 8 * i));
+	image_write(path, at, jsb, sizeof(jsb));
+	image_fsck(path, "-fn", 0);
+}
