@@ -95,9 +95,9 @@ static void populate(const struct format *f, const char *path)
 		image_xattr(im, ino, "user.block", 500);
 		image_shatter(im, dir, &apart);
 	} else {
-		image_block_mapped(im, boot, "map", 2);
-		image_block_mapped(im, dir, "direct", 9);
-		image_block_mapped(im, IMAGE_ROOT, "double", 300);
+		image_put_mapped(im, boot, "map", &apart, 2);
+		image_put_mapped(im, dir, "direct", &apart, 9);
+		image_put_mapped(im, IMAGE_ROOT, "double", &apart, 300);
 	}
 	if (strstr(f->features, "inline_data,"))
 		image_inline(im, dir, "inline", 50);
