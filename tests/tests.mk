@@ -40,7 +40,7 @@ check: deps ## install what is missing, build, run every test (20 minutes on 2 p
 	+$(Q)JOBS=$(JOBS) scripts/check
 check-unit: ## unit tests
 	+$(Q)JOBS=$(JOBS) scripts/check unit
-check-crash: ## power cuts: 42,000 states, and mutants that must be found (STATES=N)
+check-crash: ## power cuts: 40,000 states, and mutants that must be found (STATES=N)
 	+$(Q)JOBS=$(JOBS) scripts/check crash
 check-fault: ## every nth operation and allocation fails; SIGKILL at 200 moments (KILLS=N)
 	+$(Q)JOBS=$(JOBS) scripts/check fault
@@ -50,7 +50,7 @@ check-san: ## unit and end-to-end tests with sanitizers
 	+$(Q)JOBS=$(JOBS) scripts/check san
 crash-night: ## power cuts: a million states (SEED=N)
 	+$(Q)$(MAKE) --no-print-directory all build/crash
-	$(Q)build/crash --jobs $(JOBS) --states 1000000 --seed $(or $(SEED),$(shell date +%s))
+	$(Q)build/crash --jobs $(JOBS) --all --states 1000000 --seed $(or $(SEED),$(shell date +%s))
 .PHONY: bench-plan
 bench-plan: $(BENCH_PLAN) ## seconds and memory of planning, mode by mode (EXTENTS=N)
 	$(Q)for m in files free slabs shrink; do $(BENCH_PLAN) --extents $(or $(EXTENTS),155000) --mode $$m; done

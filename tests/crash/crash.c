@@ -2,11 +2,10 @@
 /*
  * crash: cuts the power at every point of recorded runs and judges what is left on the disk.
  *
- *   crash [--states N] [--jobs J] [--scenario S] [--seed X] [--judge full|sample] [--program P]
- *   crash --mutants             every broken protocol must be found out
- *   crash --mutant M
- *   crash --repro S:CUT:VARIANT one state, with words (--mutant M: of that mutant)
- *   crash --dump S              the trace of a scenario
+ *   crash [--states N] [--jobs J] [--scenario S] [--seed X] [--all] [--judge full|sample]
+ * [--program P] crash --mutants             every broken protocol must be found out crash --mutant
+ * M crash --repro S:CUT:VARIANT one state, with words (--mutant M: of that mutant) crash --dump S
+ * the trace of a scenario
  */
 #include "crash/scenario.h"
 #include "crash/worker.h"
@@ -25,7 +24,7 @@ struct setup {
 	size_t states;
 	unsigned jobs;
 	const char *scenario, *mutant, *repro, *dump, *program;
-	bool mutants, all_judges;
+	bool mutants, all_judges, all;
 	uint64_t seed;
 	char dir[64], base[80], run[80];
 	struct totals *totals;
@@ -144,18 +143,23 @@ static size_t run_mutants(const struct setup *o)
 	return missed;
 }
 
+static bool chosen(const struct setup *o, const struct scenario *s)
+{
+	return o->scenario ? !strcmp(o->scenario, s->name) : o->all || !s->late;
+}
+
 static size_t run_all(const struct setup *o)
 {
 	size_t n = 0, bad = 0, failed = 0, each;
 	const struct totals *sum = o->totals;
 
 	for (const struct scenario *s = scenarios; s->name; s++)
-		n += !o->scenario || !strcmp(o->scenario, s->name);
+		n += chosen(o, s);
 	if (!n)
 		image_die("no scenario %s", o->scenario);
 	each = o->states / n + 1;
 	for (const struct scenario *s = scenarios; s->name; s++) {
-		if (o->scenario && strcmp(o->scenario, s->name))
+		if (!chosen(o, s))
 			continue;
 		bad = run_scenario(o, s, each);
 		failed += bad > 0;
@@ -199,7 +203,7 @@ static void parse(int argc, char **argv, struct setup *o)
 		{ "repro", 1, NULL, 'r' },    { "mutant", 1, NULL, 'm' },
 		{ "mutants", 0, NULL, 'M' },  { "judge", 1, NULL, 'f' },
 		{ "program", 1, NULL, 'p' },  { "dump", 1, NULL, 'd' },
-		{ NULL, 0, NULL, 0 },
+		{ "all", 0, NULL, 'a' },      { NULL, 0, NULL, 0 },
 	};
 	int c;
 
@@ -222,6 +226,9 @@ static void parse(int argc, char **argv, struct setup *o)
 			break;
 		case 'm':
 			o->mutant = optarg;
+			break;
+		case 'a':
+			o->all = true;
 			break;
 		case 'M':
 			o->mutants = true;
@@ -261,7 +268,7 @@ static size_t run(struct setup *o)
 
 int main(int argc, char **argv)
 {
-	struct setup o = { .states = 42000,
+	struct setup o = { .states = 40000,
 			   .jobs = (unsigned)sysconf(_SC_NPROCESSORS_ONLN),
 			   .seed = 1,
 			   .program = "build/scaledefrag-offline" };

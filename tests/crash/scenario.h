@@ -19,6 +19,7 @@ struct scenario {
 	enum plan_mode mode;
 	uint64_t slab; /* bytes */
 	enum engine_discard discard;
+	bool late; /* much like another one: only with --all, or by name */
 };
 
 extern const struct scenario scenarios[]; /* ends with name NULL */
