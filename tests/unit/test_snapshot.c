@@ -396,13 +396,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_snapshot_parse__sample),
 		cmocka_unit_test(test_snapshot_dump__parses_back),
-<<<<<<< HEAD
 		cmocka_unit_test(test_snapshot_dump__block_mapped),
-=======
 		cmocka_unit_test(test_snapshot_set_order__unknown_repeated_and_missing),
 		cmocka_unit_test(test_state_reading__stretches),
 		cmocka_unit_test(test_reading_score__no_pairs),
->>>>>>> 5f601ad (scan, model: the order of a recursive scan, and what it costs to read in it)
 		cmocka_unit_test(test_snapshot_parse__malformed),
 		cmocka_unit_test(test_snapshot_parse__any_damage),
 		cmocka_unit_test(test_ideal_runs__gaps),
