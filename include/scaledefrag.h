@@ -112,7 +112,13 @@ enum scaledefrag_phase {
 };
 
 /* See --mode, and "Which files", in scaledefrag-offline(8). */
-enum scaledefrag_mode { SCALEDEFRAG_MODE_FILES, SCALEDEFRAG_MODE_FREE, SCALEDEFRAG_MODE_SHRINK };
+#define SCALEDEFRAG_RESERVE_MOST 50 /* per cent */
+enum scaledefrag_mode {
+	SCALEDEFRAG_MODE_FILES,
+	SCALEDEFRAG_MODE_FREE,
+	SCALEDEFRAG_MODE_SHRINK,
+	SCALEDEFRAG_MODE_LAYOUT
+};
 
 /* What is given back to the device at the end: see --discard. */
 enum scaledefrag_discard {
@@ -149,6 +155,8 @@ struct scaledefrag_options {
 	/* MODE_FREE: bytes of a slab; 0: as the device discards; SCALEDEFRAG_SLAB_NONE: they
 	 * don't count. */
 	uint64_t slab;
+	const char *front; /* MODE_LAYOUT: --front-list, what the file holds; NULL: none */
+	unsigned reserve;  /* MODE_LAYOUT: --reserve, per cent; 0: none */
 	enum scaledefrag_discard discard;
 	const struct scaledefrag_scope *scope; /* which files; none: all */
 	size_t n_scope;

@@ -9,9 +9,10 @@
 
 void figures_options(struct run *run)
 {
-	static const char *const mode[] = {
-		[PLAN_FILES] = "files", [PLAN_FREE] = "free", [PLAN_SHRINK] = "shrink"
-	};
+	static const char *const mode[] = { [PLAN_FILES] = "files",
+					    [PLAN_FREE] = "free",
+					    [PLAN_SHRINK] = "shrink",
+					    [PLAN_LAYOUT] = "layout" };
 	struct report *r = run->r;
 
 	r->name = run->o->volume.path;
@@ -35,6 +36,9 @@ void figures_before(struct run *run)
 
 	state_summary(run->st, run->ideal, &r->before);
 	report_score_state(run->st, &r->score_before);
+	state_reading(run->st, &r->read_before);
+	r->front = run->s->n_front;
+	r->data_bytes = r->before.blocks * run->block_size;
 	memcpy(r->left, run->s->count, sizeof r->left);
 	r->longest_gap = ideal_longest_gap(run->ideal);
 	pictures_before(run);
@@ -47,15 +51,14 @@ void figures_left_out(struct run *run)
 }
 
 /* Where the plan is not carried out to its end, its own prediction does not hold. */
-static int predict(struct run *run, struct summary *out, struct error *err)
+static int predict(struct run *run, struct summary *out, struct reading *reading, struct error *err)
 {
 	struct state *st;
 	int rc;
 
-	if (run->n_do == run->p->n_batch && !run->o->dry_run) {
-		*out = run->p->predicted;
+	*out = run->p->predicted;
+	if (run->n_do == run->p->n_batch && !run->o->dry_run && !run->s->order)
 		return 0;
-	}
 	rc = state_new(run->s, &st, err);
 	if (rc)
 		return rc;
@@ -63,6 +66,8 @@ static int predict(struct run *run, struct summary *out, struct error *err)
 		rc = plan_apply(run->p, b, NULL, st, err);
 	if (!rc)
 		rc = state_summary(st, run->ideal, out);
+	if (!rc)
+		state_reading(st, reading);
 	if (!rc && run->o->dry_run)
 		pictures_after(run, st);
 	state_free(st);
@@ -82,7 +87,7 @@ int figures_plan(struct run *run, struct error *err)
 {
 	struct report *r = run->r;
 
-	if (predict(run, &r->predicted, err))
+	if (predict(run, &r->predicted, &r->read_predicted, err))
 		return -1;
 	r->plan_batches = run->n_do;
 	for (size_t b = 0; b < run->n_do; b++)
@@ -264,6 +269,7 @@ int figures_end(struct run *run)
 	if (r->has_after) {
 		state_summary(run->st, run->ideal, &r->after);
 		report_score_state(run->st, &r->score_after);
+		state_reading(run->st, &r->read_after);
 		pictures_after(run, run->st);
 	}
 	run_settle_touched(run);

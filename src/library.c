@@ -31,6 +31,7 @@ SAME(SCALEDEFRAG_PHASE_DISCARD, PHASE_DISCARD);
 SAME(SCALEDEFRAG_MODE_FILES, PLAN_FILES);
 SAME(SCALEDEFRAG_MODE_FREE, PLAN_FREE);
 SAME(SCALEDEFRAG_MODE_SHRINK, PLAN_SHRINK);
+SAME(SCALEDEFRAG_MODE_LAYOUT, PLAN_LAYOUT);
 SAME(SCALEDEFRAG_PATH, SCOPE_PATH);
 SAME(SCALEDEFRAG_INCLUDE, SCOPE_INCLUDE);
 SAME(SCALEDEFRAG_EXCLUDE, SCOPE_EXCLUDE);
@@ -123,6 +124,8 @@ static void to_engine(struct call *c, struct engine_options *e)
 			    .preen = o->preen,
 			    .partition = o->partition },
 		.plan.mode = (enum plan_mode)o->mode,
+		.plan.reserve = o->reserve,
+		.front = o->front,
 		.n_scope = o->n_scope,
 		.min_extent = o->min_extent,
 		.slab = to_slab(o->slab),

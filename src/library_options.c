@@ -45,6 +45,13 @@ int library_check(const struct scaledefrag_options *o, struct error *err)
 		return error_set(err, ERROR_USAGE, "-p writes, -n and -c don't: give one of them");
 	if (o->slab && o->mode != SCALEDEFRAG_MODE_FREE)
 		return error_set(err, ERROR_USAGE, "--slab needs --mode free");
+	if (o->front && o->mode != SCALEDEFRAG_MODE_LAYOUT)
+		return error_set(err, ERROR_USAGE, "--front-list needs --mode layout");
+	if (o->reserve && o->mode != SCALEDEFRAG_MODE_LAYOUT)
+		return error_set(err, ERROR_USAGE, "--reserve needs --mode layout");
+	if (o->reserve > SCALEDEFRAG_RESERVE_MOST)
+		return error_set(err, ERROR_USAGE, "--reserve: more than %d per cent",
+				 SCALEDEFRAG_RESERVE_MOST);
 	if (o->batch_bytes < ENGINE_BATCH_MIN)
 		return error_set(err, ERROR_USAGE, "--batch-size: at least 1M");
 	return check_memory(o, err);

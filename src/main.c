@@ -302,6 +302,7 @@ int main(int argc, char **argv)
 {
 	struct options o;
 	struct error err = ERROR_INIT;
+	int code;
 
 	if (reserve_descriptors() || on_exit(on_library_exit, NULL))
 		return ERROR_OPERATION;
@@ -318,5 +319,7 @@ int main(int argc, char **argv)
 		return fflush(stdout) ? ERROR_OPERATION : 0;
 	}
 	catch_signals(&o);
-	return run(&o);
+	code = run(&o);
+	options_release(&o);
+	return code;
 }

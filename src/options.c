@@ -11,6 +11,7 @@
 
 #define THREADS_MAX	1024
 #define QUEUE_DEPTH_MAX 8192
+#define RESERVE_DEFAULT 5 /* per cent */
 #define LIST_DEFAULT	10
 #define LIST_MAX	1000000000
 
@@ -28,6 +29,8 @@ enum {
 	OPT_REPORT,
 	OPT_SVG,
 	OPT_SLAB,
+	OPT_FRONT_LIST,
+	OPT_RESERVE,
 	OPT_DISCARD,
 	OPT_NO_DISCARD,
 	OPT_MIN_EXTENT,
@@ -51,9 +54,13 @@ static const struct option_def table[] = {
 	{ 'q', NULL, NULL, "print errors only", NULL },
 	{ 'v', NULL, NULL, "print more", NULL },
 	{ 'C', NULL, "FD", "write progress lines to descriptor FD, as e2fsck", NULL },
-	{ OPT_MODE, "mode", "MODE", "files (default), free or shrink, see the man page",
-	  "files free shrink" },
+	{ OPT_MODE, "mode", "MODE", "files (default), free, shrink or layout, see man page",
+	  "files free shrink layout" },
 	{ OPT_SLAB, "slab", "SIZE", "mode free: empty whole aligned slabs of this size", NULL },
+	{ OPT_FRONT_LIST, "front-list", "FILE", "mode layout: these files first, in this order",
+	  NULL },
+	{ OPT_RESERVE, "reserve", "[=PCT]", "mode layout: leave room behind files that grow",
+	  NULL },
 	{ OPT_DISCARD, "discard", NULL, "at the end, discard all free space", NULL },
 	{ OPT_NO_DISCARD, "no-discard", NULL, "make no holes in a sparse image", NULL },
 	{ OPT_PATH, "path", "PATH", "only this file, or this directory's; may be repeated", NULL },
@@ -206,7 +213,8 @@ static int set_mode(const char *text, struct options *o, struct error *err)
 {
 	static const char *const name[] = { [SCALEDEFRAG_MODE_FILES] = "files",
 					    [SCALEDEFRAG_MODE_FREE] = "free",
-					    [SCALEDEFRAG_MODE_SHRINK] = "shrink" };
+					    [SCALEDEFRAG_MODE_SHRINK] = "shrink",
+					    [SCALEDEFRAG_MODE_LAYOUT] = "layout" };
 
 	for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
 		if (strcmp(text, name[i]))
@@ -215,7 +223,7 @@ static int set_mode(const char *text, struct options *o, struct error *err)
 		return 0;
 	}
 	return error_set(err, ERROR_USAGE,
-			 "--mode: '%s' is no mode; there are: files, free, shrink", text);
+			 "--mode: '%s' is no mode; there are: files, free, shrink, layout", text);
 }
 
 static int add_scope(int id, enum scaledefrag_scope_kind kind, const char *text, struct options *o,
@@ -303,6 +311,12 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 	case OPT_NO_DISCARD:
 		e->discard = id == OPT_DISCARD ? SCALEDEFRAG_DISCARD_ALL : SCALEDEFRAG_DISCARD_NONE;
 		return 0;
+	case OPT_FRONT_LIST:
+		o->front_path = arg;
+		return 0;
+	case OPT_RESERVE:
+		e->reserve = RESERVE_DEFAULT;
+		return arg ? set_number(id, arg, 1, SCALEDEFRAG_RESERVE_MOST, &e->reserve, err) : 0;
 	case OPT_MIN_EXTENT:
 		return set_size(id, arg, &e->min_extent, err);
 	case OPT_MIN_RUNS:
@@ -444,8 +458,11 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 				 "one device or image at a time: '%s' is too much",
 				 argv[optind + 1]);
 	o.engine.path = argv[optind];
-	if (check(&o, err) || read_epoch(&o, err))
+	o.engine.front = o.front_path; /* read last, when all else is fine */
+	if (check(&o, err) || read_epoch(&o, err) ||
+	    (o.front_path && front_read(o.front_path, &o.front, err)))
 		return -1;
+	o.engine.front = o.front;
 	o.engine.names = o.engine.list && (!o.quiet || o.json || o.page_path);
 	o.engine.advise = o.engine.report_only && !o.dump_snapshot && !o.dump_plan &&
 			  (!o.quiet || o.json || o.page_path);

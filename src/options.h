@@ -30,8 +30,10 @@ struct options {
 	bool no_progress;   /* none until SIGUSR1 */
 	bool progress_json; /* on standard error, no bar */
 	int verbose;
-	unsigned time_limit; /* seconds; 0: none */
-	int lines_fd;	     /* -C; -1: none */
+	const char *front_path; /* --front-list; NULL: none */
+	char *front;		/* what it holds */
+	unsigned time_limit;	/* seconds; 0: none */
+	int lines_fd;		/* -C; -1: none */
 	bool json;
 	const char *json_path; /* NULL: standard output */
 	bool map;
@@ -44,6 +46,9 @@ struct options {
 const struct option_def *options_table(size_t *n);
 /* Kind ERROR_USAGE, one line. Strings in `out` point into argv. Not reentrant (getopt). */
 int options_parse(int argc, char **argv, struct options *out, struct error *err);
+void options_release(struct options *o);
+/* front.c: what a file of text holds, malloc'ed. ERROR_USAGE. */
+int front_read(const char *path, char **out, struct error *err);
 void options_help(FILE *to);
 /* Decimal digits, from min to max; -1 if it is none. These three are in src/values.c. */
 int options_number(const char *text, uint64_t min, uint64_t max, uint64_t *out);

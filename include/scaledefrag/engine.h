@@ -34,6 +34,7 @@ struct engine_options {
 	struct planner_options plan;
 	const struct scope_item *scope; /* which files; none: all */
 	size_t n_scope;
+	const char *front;   /* PLAN_LAYOUT: scan_options.front; may be NULL */
 	uint64_t min_extent; /* bytes: runs at least this long are good; 0: none is */
 	/* Bytes of a slab of the device; 0: slabs don't count. ENGINE_SLAB_DEVICE: what the disk
 	 * discards at least, if that is not too small (0 for image files). */

@@ -18,17 +18,24 @@
  * FREE: that, and then the free space in as few, as long runs as can be; or with slab_blocks as
  * many wholly free slabs as can be SHRINK: FILES, and then all files as low as they go, so that the
  * volume can be made smaller
+ * LAYOUT: FILES, and files in the snapshot's order, low, but for those that are near it already
  */
-enum plan_mode { PLAN_FILES, PLAN_FREE, PLAN_SHRINK };
+enum plan_mode { PLAN_FILES, PLAN_FREE, PLAN_SHRINK, PLAN_LAYOUT };
 
 struct planner_options {
 	enum plan_mode mode;
-	uint64_t min_extent_blocks; /* a fragment at least this long counts as good; 0: none does */
+	/*
+	 * A fragment at least this long counts as good; 0: none does. LAYOUT: the same of
+	 * neighbourhoods; 0: those of a MiB.
+	 */
+	uint64_t min_extent_blocks;
 	/*
 	 * FREE: blocks of a slab of the device, 0: slabs don't count; and the first block of the
 	 * volume that begins a slab (below slab_blocks).
 	 */
 	uint64_t slab_blocks, slab_offset;
+	/* LAYOUT: per cent of the free blocks that may be left behind files that grow. */
+	unsigned reserve;
 	uint64_t min_runs; /* files with fewer runs are good enough */
 };
 

@@ -71,6 +71,9 @@ struct report {
 	bool has_after; /* `after` was re-read from the disk */
 	struct summary before, predicted, after;
 	struct report_score score_before, score_after;
+	struct reading read_before, read_predicted, read_after; /* all 0: names weren't read */
+	uint64_t front;	     /* files of the front list that can be moved */
+	uint64_t data_bytes; /* of all movable files: what a full rewrite would copy */
 	uint64_t left[LEAVE_REASONS];
 	uint64_t longest_gap;			       /* blocks; the ideal formula's first term */
 	uint64_t plan_bytes, plan_batches, plan_moves; /* to be copied */

@@ -36,6 +36,9 @@ struct scan_options {
 	/* Files not chosen are left alone, and their blocks stay. ERROR_USAGE: no such path. */
 	const struct scope_item *scope; /* may be NULL */
 	size_t n_scope;
+	bool order;	   /* read the names, for the snapshot's order */
+	const char *front; /* with order: the front list, one path or inode a line; may be NULL */
+	bool growth;	   /* with order: find out which files grow */
 	/* Called by one thread at a time with groups done so far and in all; may be NULL. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;

@@ -39,6 +39,7 @@ enum leave_reason {
 struct snapshot_file {
 	uint32_t ino;
 	uint8_t kind; /* enum file_kind */
+	bool grows;   /* it is expected to */
 	struct filemap map;
 };
 
@@ -66,11 +67,26 @@ struct snapshot {
 	struct rangeset *avoid; /* free blocks that a failed write showed to be bad: never a target;
 				   may be empty */
 	struct snapshot_limits limits;
+	/*
+	 * The order in which a recursive scan reads the movable files, as indices of `file`, each
+	 * once: each directory and then what is in it, directories breadth first; before them the
+	 * user's front list. NULL: names weren't read.
+	 */
+	uint32_t *order;
+	size_t n_front; /* files of the front list */
 };
 
 void snapshot_free(struct snapshot *s); /* NULL is fine */
 const struct snapshot_file *snapshot_find(const struct snapshot *s,
 					  uint32_t ino); /* O(log n); NULL: none */
+
+/*
+ * Sets the order from inodes, the first n_front of them from the front list. Those that are no
+ * movable files are left out, repeated ones count at their first place, and files that are missing
+ * come last, in inode order.
+ */
+int snapshot_set_order(struct snapshot *s, const uint32_t *inos, size_t n, size_t n_front,
+		       struct error *err);
 
 /* Text form, stable, for planner tests and --dump; parse accepts what dump prints. Format:
  * src/model/snapshot_text.c. */
@@ -111,5 +127,21 @@ const struct filemap *state_map(const struct state *st, size_t file_index);
 /* Replaces the mapping of a file; takes over the arrays of *map on success. */
 int state_set_map(struct state *st, size_t file_index, struct filemap *map, struct error *err);
 int state_summary(const struct state *st, const struct ideal *id, struct summary *out);
+
+/*
+ * What a recursive scan that finds nothing in memory has to read, in the snapshot's order: of each
+ * file its tree blocks, then its blocks that aren't unwritten.
+ *   score     pairs of blocks, one read right after the other, of which the second one lies right
+ *             behind the first, over all pairs (dynamic layout score; Conway et al., FAST 2017)
+ *   requests  stretches of blocks that lie behind each other, each file and tree block apart
+ */
+struct reading {
+	uint64_t blocks, sequential; /* score: sequential / (blocks - 1) */
+	uint64_t requests;
+};
+
+/* Without an order: all 0. */
+void state_reading(const struct state *st, struct reading *out);
+double reading_score(const struct reading *r); /* 1 where there are no pairs */
 
 #endif

@@ -14,6 +14,7 @@ void snapshot_free(struct snapshot *s)
 	free(s->left_ino);
 	free(s->left_why);
 	free(s->left_runs);
+	free(s->order);
 	rangeset_free(s->free);
 	rangeset_free(s->fixed);
 	rangeset_free(s->avoid);

@@ -5,13 +5,16 @@
  *   geometry NAME N ...            first; names as in struct geometry; only `blocks` has no default
  *   limits NAME N ...              names as in struct snapshot_limits
  *   count WHY N                    inodes by reason; default: only the movable files are counted
- *   file INO KIND depth D [indirect]   KIND: file dir symlink ea; in inode order; then its
+ *   file INO KIND depth D [indirect] [grows]   KIND: file dir symlink ea; in inode order; then its
  *   ext LBLK LEN PBLK [u]            records (u: unwritten) and
  *   node LEVEL PBLK COUNT            tree blocks, by level, each in logical order
  *   free START LEN                 free blocks
  *   fixed START LEN                blocks that can't move
  *   avoid START LEN                bad ones among the free blocks
  *   left INO WHY RUNS              a file left alone, in inode order
+ *   front INO                      a file of the front list, and
+ *   order INO                        the others, in the order of a recursive scan; if there is any,
+ *                                    files that aren't named come last
  *
  * Every block may be named once by ext, node, free and fixed.
  */
@@ -80,8 +83,8 @@ static void dump_file(const struct snapshot_file *f, FILE *to)
 {
 	const struct filemap *m = &f->map;
 
-	fprintf(to, "file %lu %s depth %lu%s\n", (unsigned long)f->ino, kind_name[f->kind],
-		(unsigned long)m->depth, m->indirect ? " indirect" : "");
+	fprintf(to, "file %lu %s depth %lu%s%s\n", (unsigned long)f->ino, kind_name[f->kind],
+		(unsigned long)m->depth, m->indirect ? " indirect" : "", f->grows ? " grows" : "");
 	for (size_t i = 0; i < m->n_ext; i++)
 		fprintf(to, "ext %lu %lu %llu%s\n", (unsigned long)m->ext[i].lblk,
 			(unsigned long)m->ext[i].len, (unsigned long long)m->ext[i].pblk,
@@ -120,6 +123,9 @@ int snapshot_dump(const struct snapshot *s, FILE *to)
 	for (size_t i = 0; i < s->n_left; i++)
 		fprintf(to, "left %lu %s %llu\n", (unsigned long)s->left_ino[i],
 			why_name[s->left_why[i]], (unsigned long long)s->left_runs[i]);
+	for (size_t i = 0; s->order && i < s->n_file; i++)
+		fprintf(to, "%s %lu\n", i < s->n_front ? "front" : "order",
+			(unsigned long)s->file[s->order[i]].ino);
 	return ferror(to) ? -1 : 0;
 }
 
@@ -131,6 +137,8 @@ struct parser {
 	bool counted;
 	size_t cap_file, cap_ext, cap_node[EXTENT_MAX_DEPTH];
 	size_t cap_left_ino, cap_left_why, cap_left_runs;
+	uint32_t *order; /* inodes */
+	size_t n_order, cap_order, n_front;
 };
 
 static int derive_geometry(struct parser *p, struct error *err)
@@ -257,6 +265,7 @@ static int parse_file(struct parser *p, struct error *err)
 	f.kind = (uint8_t)kind;
 	f.map.depth = (uint32_t)depth;
 	f.map.indirect = text_word(&p->t, "indirect");
+	f.grows = text_word(&p->t, "grows");
 	s->file[s->n_file] = f;
 	p->file = &s->file[s->n_file++];
 	p->cap_ext = 0;
@@ -366,6 +375,27 @@ static int parse_left(struct parser *p, struct error *err)
 	return 0;
 }
 
+static int parse_order(struct parser *p, struct error *err)
+{
+	uint32_t ino;
+
+	if (parse_ino(p, 0, &ino, err) ||
+	    array_reserve(&p->order, &p->cap_order, p->n_order + 1, sizeof(*p->order), err))
+		return -1;
+	if (!snapshot_find(p->s, ino))
+		return text_error(&p->t, "no such file before it", err);
+	p->order[p->n_order++] = ino;
+	return 0;
+}
+
+static int parse_front(struct parser *p, struct error *err)
+{
+	if (p->n_front < p->n_order)
+		return text_error(&p->t, "front must come before order", err);
+	p->n_front++;
+	return parse_order(p, err);
+}
+
 /* The file's lines are over. */
 static int close_file(struct parser *p, struct error *err)
 {
@@ -384,11 +414,13 @@ static int close_file(struct parser *p, struct error *err)
 
 static int parse_line(struct parser *p, struct error *err)
 {
-	static const char *const word[] = { "ext",  "node", "geometry", "limits", "count",
-					    "file", "free", "fixed",	"avoid",  "left" };
+	static const char *const word[] = {
+		"ext",	"node",	 "geometry", "limits", "count", "file",
+		"free", "fixed", "avoid",    "left",   "front", "order"
+	};
 	static int (*const parse[])(struct parser *, struct error *) = {
-		parse_ext,  parse_node, parse_geometry, parse_limits, parse_count,
-		parse_file, parse_free, parse_fixed,	parse_avoid,  parse_left
+		parse_ext,  parse_node,	 parse_geometry, parse_limits, parse_count, parse_file,
+		parse_free, parse_fixed, parse_avoid,	 parse_left,   parse_front, parse_order
 	};
 	int i = text_choice(&p->t, word, sizeof(word) / sizeof(word[0]));
 
@@ -423,6 +455,8 @@ int snapshot_parse(const char *text, struct snapshot **out, struct error *err)
 		text_error(&p.t, "no geometry", err);
 		goto out;
 	}
+	if (p.n_order && snapshot_set_order(p.s, p.order, p.n_order, p.n_front, err))
+		goto out;
 	if (!p.counted)
 		p.s->count[LEAVE_NONE] = p.s->n_file;
 	*out = p.s;
@@ -430,6 +464,7 @@ int snapshot_parse(const char *text, struct snapshot **out, struct error *err)
 	rc = 0;
 out:
 	snapshot_free(p.s);
+	free(p.order);
 	rangeset_free(p.claimed);
 	return rc;
 }

@@ -10,6 +10,8 @@ uint64_t goal_of(const struct state *st, const struct planner_options *o)
 				      : rangeset_count(st->free);
 	case PLAN_SHRINK:
 		return shrink_top(st);
+	case PLAN_LAYOUT:
+		return order_goal(st, o);
 	case PLAN_FILES:
 		break;
 	}
@@ -25,6 +27,8 @@ int goal_find(const struct state *st, const struct planner_options *o, struct pa
 		return gather_find(st, o, out, found, err);
 	case PLAN_SHRINK:
 		return shrink_find(st, out, found, err);
+	case PLAN_LAYOUT:
+		return st->snap->order ? order_find(st, o, out, found, err) : 0;
 	case PLAN_FILES:
 		break;
 	}

@@ -38,8 +38,7 @@ struct pack {
 	uint64_t excess, blocks; /* afterwards; to be moved */
 };
 
-/* Records of the file if it lay in one piece. */
-static uint64_t least_records(const struct filemap *m)
+uint64_t pack_least_records(const struct filemap *m)
 {
 	uint64_t n = 0, len = 0;
 	for (size_t i = 0; i < m->n_ext; i++) {
@@ -75,7 +74,7 @@ static int give_up_place(struct pack *pk, size_t file, struct error *err)
 			return -1;
 	}
 	pk->lay.at[file] = pk->lay.home[file] = NOWHERE;
-	if (!m->depth || least_records(m) > EXTENT_ROOT_RECORDS)
+	if (!m->depth || pack_least_records(m) > EXTENT_ROOT_RECORDS)
 		return 0;
 	for (uint32_t l = 0; l < m->depth; l++) {
 		for (size_t i = 0; i < m->n_node[l]; i++) {
@@ -83,23 +82,6 @@ static int give_up_place(struct pack *pk, size_t file, struct error *err)
 				return -1;
 		}
 	}
-	return 0;
-}
-
-/* What is given up becomes gaps. */
-static int make_gaps(struct pack *pk, struct error *err)
-{
-	const struct range *r = pk->given.at;
-	if (!sort_by_key(pk->given.at, pk->given.n, sizeof(*r)))
-		return error_nomem(err, "planning");
-	for (size_t i = 0; i < pk->given.n;) {
-		uint64_t start = r[i].start, end = start;
-		for (; i < pk->given.n && r[i].start == end; i++)
-			end += r[i].len;
-		if (rangeset_add(pk->lay.gap, start, end - start, err))
-			return -1;
-	}
-	pk->given.n = 0;
 	return 0;
 }
 
@@ -156,7 +138,7 @@ static int spread(struct pack *pk, size_t file, uint64_t near, uint64_t ideal, b
 {
 	const struct filemap *m = state_map(pk->st, file);
 	uint64_t left = pk->runs.blocks, most = pk->runs.n - 1, n = 0;
-	uint64_t records = least_records(m);
+	uint64_t records = pack_least_records(m);
 	size_t mark = pk->n_want;
 	/* Its tree blocks are given away already. */
 	if (m->depth && records <= EXTENT_ROOT_RECORDS && most > EXTENT_ROOT_RECORDS - records + 1)
@@ -219,7 +201,7 @@ static int begin(struct pack *pk, struct error *err)
 		if (!pk->frozen[k] && give_up_place(pk, pk->file[k], err))
 			return -1;
 	}
-	return make_gaps(pk, err);
+	return ranges_join(&pk->given, pk->lay.gap, err);
 }
 
 /* The same where no file is frozen; found out once. */

@@ -13,6 +13,8 @@
  *   goal.c       what a mode aims at besides; by
  *   gather.c     policy: few free runs, free slabs
  *   shrink.c     policy: everything low
+ *   order.c      policy: files in the order of a recursive scan
+ *   order_goal.c and what that is worth
  *   permute.c    the same for every policy: wants that lie on each other's blocks -> an order of
  * moves, through free space
  *   unblock.c    the part of it that finds work when little is ready
@@ -85,6 +87,14 @@ struct runs {
 	size_t n, cap;
 	uint64_t blocks; /* of the file */
 };
+
+struct ranges {
+	struct range *at;
+	size_t n, cap;
+};
+
+/* Empties the list into the set, which has none of it. */
+int ranges_join(struct ranges *r, struct rangeset *into, struct error *err);
 
 int runs_of(const struct filemap *map, struct runs *out, struct error *err);
 
@@ -199,11 +209,6 @@ struct pending {
 	struct filemap_delta delta;
 };
 
-struct ranges {
-	struct range *at;
-	size_t n, cap;
-};
-
 struct schedule {
 	const struct snapshot *snap;
 	struct state
@@ -282,7 +287,10 @@ struct packing {
 int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
 	      struct packing *out, struct error *err);
 
-/* ---- shrink.c, gather.c: what a mode wants besides ---- */
+/* Records of the file if it lay in one piece. */
+uint64_t pack_least_records(const struct filemap *m);
+
+/* ---- shrink.c, gather.c, order.c: what a mode wants besides ---- */
 
 /* The block behind the last data. */
 uint64_t shrink_top(const struct state *st);
@@ -293,6 +301,12 @@ uint64_t gather_free_slabs(const struct state *st, const struct planner_options 
 /* Places that leave fewer gaps, or more free slabs. */
 int gather_find(const struct state *st, const struct planner_options *o, struct packing *out,
 		bool *found, struct error *err);
+
+/* Places of the front list that aren't in front, and then seeks. */
+uint64_t order_goal(const struct state *st, const struct planner_options *o);
+/* Places nearer to the snapshot's order, if that is worth it. */
+int order_find(const struct state *st, const struct planner_options *o, struct packing *out,
+	       bool *found, struct error *err);
 
 /* ---- goal.c ---- */
 

@@ -121,6 +121,9 @@ enum order { SWEEP_FIRST, CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST };
 static int improve(struct planner *p, enum order order, struct error *err)
 {
 	bool rounds, room, nearer;
+	/* What gets another place for its neighbours' sake needn't be moved before that. */
+	if (p->opt->mode == PLAN_LAYOUT && near_goal(p, &nearer, err))
+		return -1;
 	if ((order == ROOM_FIRST && make_room(p, &room, err)) ||
 	    (order == PARTS_FIRST && rounds_run(p, ROUND_ALL, &rounds, err)))
 		return -1;

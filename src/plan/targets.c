@@ -146,3 +146,18 @@ uint64_t room_before(const struct rangeset *avail, uint64_t block)
 		return 0;
 	return block - r.start;
 }
+
+int ranges_join(struct ranges *r, struct rangeset *into, struct error *err)
+{
+	if (!sort_by_key(r->at, r->n, sizeof(*r->at)))
+		return error_nomem(err, "planning");
+	for (size_t i = 0; i < r->n;) {
+		uint64_t start = r->at[i].start, end = start;
+		for (; i < r->n && r->at[i].start == end; i++)
+			end += r->at[i].len;
+		if (rangeset_add(into, start, end - start, err))
+			return -1;
+	}
+	r->n = 0;
+	return 0;
+}

@@ -26,7 +26,8 @@ static json_t *integer(uint64_t n)
 	return json_integer((json_int_t)n);
 }
 
-static json_t *summary(const struct summary *s, const struct report_score *score)
+static json_t *summary(const struct summary *s, const struct report_score *score,
+		       const struct reading *reading)
 {
 	json_t *o = json_pack(
 		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "files",
@@ -38,6 +39,11 @@ static json_t *summary(const struct summary *s, const struct report_score *score
 		(json_int_t)s->tree_blocks, "free_blocks", (json_int_t)s->free_blocks, "free_runs",
 		(json_int_t)s->free_runs, "longest_free_run", (json_int_t)s->longest_free);
 
+	if (reading && reading->blocks)
+		json_object_set_new(o, "layout",
+				    json_pack("{s:f, s:I, s:I}", "score", reading_score(reading),
+					      "requests", (json_int_t)reading->requests, "seeks",
+					      (json_int_t)(reading->blocks - reading->sequential)));
 	if (score && score->verdict)
 		json_object_set_new(o, "e4defrag",
 				    json_pack("{s:I, s:s}", "score", (json_int_t)score->now,
@@ -101,7 +107,7 @@ static json_t *modes(const struct report *r)
 					  (json_int_t)m->moves, "batches", (json_int_t)m->batches,
 					  "estimated_seconds", m->seconds, "files_end_block",
 					  (json_int_t)m->files_end, "predicted",
-					  summary(&m->predicted, NULL)));
+					  summary(&m->predicted, NULL, NULL)));
 	}
 	return list;
 }
@@ -148,7 +154,8 @@ static json_t *document(const struct report *r)
 	SET("direct_io", json_boolean(r->direct));
 	SET("threads", json_integer(r->threads));
 	SET("queue_depth", json_integer(r->queue_depth));
-	SET("before", scanned ? summary(&r->before, &r->score_before) : json_null());
+	SET("before",
+	    scanned ? summary(&r->before, &r->score_before, &r->read_before) : json_null());
 	SET("stopped_by", r->stopped_by ? json_string(r->stopped_by) : json_null());
 	SET("worse", integer(r->worse));
 	SET("plan",
@@ -158,8 +165,9 @@ static json_t *document(const struct report *r)
 		      names_gain(&r->before, &r->predicted, r->plan_bytes), "left_out_batches",
 		      (json_int_t)r->left_out_batches, "left_out_bytes",
 		      (json_int_t)r->left_out_bytes));
-	SET("predicted", scanned ? summary(&r->predicted, NULL) : json_null());
-	SET("after", r->has_after ? summary(&r->after, &r->score_after) : json_null());
+	SET("predicted", scanned ? summary(&r->predicted, NULL, &r->read_predicted) : json_null());
+	SET("after",
+	    r->has_after ? summary(&r->after, &r->score_after, &r->read_after) : json_null());
 	SET("free_runs_by_size", scanned ? sizes(&r->free_before) : json_null());
 	SET("free_runs_by_size_after", r->has_free_after ? sizes(&r->free_after) : json_null());
 	SET("modes", modes(r));
@@ -169,6 +177,8 @@ static json_t *document(const struct report *r)
 	SET("discard_warning", escaped(*r->discard_failed ? r->discard_failed : NULL));
 	SET("seconds", times(r));
 	SET("memory_peak_bytes", integer(r->memory_peak));
+	SET("front_files", integer(r->front));
+	SET("full_rewrite_bytes", integer(r->data_bytes));
 	SET("longest_gap_blocks", integer(r->longest_gap));
 	SET("still_fragmented_files", integer(r->n_stay_all));
 	SET("still_fragmented", files(r->stay, r->n_stay, false));

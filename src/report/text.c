@@ -43,6 +43,14 @@ static void row(FILE *to, const char *label, uint64_t before, const uint64_t *af
 		fprintf(to, "%-27s %14s\n", label, number_grouped(before, a));
 }
 
+/* The rows of mode layout. */
+static void reading_rows(FILE *to, const struct reading *before, const struct reading *after)
+{
+	fprintf(to, "%-27s %14.4f", "layout score", reading_score(before));
+	fprintf(to, after ? " %14.4f\n" : "\n", after ? reading_score(after) : 0);
+	row(to, "requests of a cold scan", before->requests, after ? &after->requests : NULL);
+}
+
 static uint64_t average_kib(const struct summary *s, uint32_t block_size)
 {
 	return s->runs ? (uint64_t)((double)s->blocks / (double)s->runs * block_size / 1024 + 0.5)
@@ -75,6 +83,11 @@ static void print_table(FILE *to, const struct report *r)
 	kib_b = b->longest_free * (r->block_size / 1024);
 	kib_a = a ? a->longest_free * (r->block_size / 1024) : 0;
 	row(to, "longest free run (KiB)", kib_b, a ? &kib_a : NULL);
+	if (r->read_before.blocks)
+		reading_rows(to, &r->read_before,
+			     !a	       ? NULL
+			     : planned ? &r->read_predicted
+				       : &r->read_after);
 #undef ROW
 	if (r->score_before.verdict)
 		fprintf(to, "e4defrag -c would say: %s%s%s\n", r->score_before.verdict,
@@ -105,6 +118,19 @@ static void print_work(FILE *to, const struct report *r)
 		number_of(r->meta_writes, "write request", n[2]));
 	fprintf(to, " %s, %s\n", number_of(r->transactions, "transaction", n[0]),
 		number_es(r->flushes, "flush", n[1]));
+}
+
+/* Mode layout: what staying where they were saved. */
+static void print_share(FILE *to, const struct report *r)
+{
+	bool planned = r->outcome == OUTCOME_PLANNED || r->outcome == OUTCOME_REPORTED;
+	uint64_t bytes = planned ? r->plan_bytes : r->bytes_moved;
+	char n[32];
+
+	if (r->read_before.blocks && bytes)
+		fprintf(to, "a full rewrite would copy %s: this is %.0f %% of it\n",
+			number_size(r->data_bytes, n),
+			100.0 * (double)bytes / (double)r->data_bytes);
 }
 
 static void print_discard(FILE *to, const struct report *r)
@@ -314,6 +340,7 @@ void report_text(FILE *to, const struct report *r, int verbose)
 		print_table(to, r);
 	if (r->bytes_moved || r->transactions)
 		print_work(to, r);
+	print_share(to, r);
 	print_discard(to, r);
 	if (r->n_dropped) {
 		fprintf(to, "dropped for I/O errors: %s\n", number_of(r->n_dropped, "file", n));

@@ -287,6 +287,7 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 {
 	struct source src;
 	struct collector c = { .src = &src, .progress = o->progress, .ctx = o->ctx };
+	struct snapshot *s = NULL;
 	int ret = -1;
 
 	if (source_open(v, o->queue_depth, o->stop, &src, err))
@@ -302,7 +303,13 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	    boot_refuse_quota(&src, err) || boot_pin(&src, &c.all, err) ||
 	    scope_apply(&src, o->scope, o->n_scope, &c.all, err))
 		goto out;
-	ret = make_snapshot(&src, &c.all, o, out, err);
+	ret = make_snapshot(&src, &c.all, o, &s, err);
+	if (!ret && o->order)
+		ret = order_read(&src, o->front, o->growth, s, err);
+	if (ret)
+		snapshot_free(s);
+	else
+		*out = s;
 out:
 	harvest_release(&c.all);
 	source_close(&src);

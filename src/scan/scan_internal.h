@@ -210,6 +210,17 @@ errcode_t boot_look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32_t
 int scope_apply(const struct source *src, const struct scope_item *item, size_t n_item,
 		struct harvest *h, struct error *err);
 
+/*
+ * The order of the snapshot's files: `front` (may be NULL), then by a walk. Lines of `front`: paths
+ * from the root on, where symlinks are followed, or inode numbers.
+ */
+int order_read(const struct source *src, const char *front, bool growth, struct snapshot *s,
+	       struct error *err);
+
+/* Do files of such a name grow? And those that are written to again and again are marked. */
+bool growth_by_name(const char *name, size_t len);
+int growth_by_times(const struct source *src, struct snapshot *s, struct error *err);
+
 /* A name in the directory that is being read. */
 struct walk;
 struct named {
@@ -223,6 +234,9 @@ struct named {
 typedef int (*name_fn)(void *ctx, struct named *n, bool *enough, struct error *err);
 /* Every name, breadth first. */
 int walk_names(struct volume *v, name_fn fn, void *ctx, struct error *err);
+/* The same; `enter` is called for each directory before its names. */
+typedef int (*dir_fn)(void *ctx, uint32_t ino, struct error *err);
+int walk_tree(struct volume *v, dir_fn enter, name_fn fn, void *ctx, struct error *err);
 /* "/a/b/name", malloc'ed; NULL: no memory, or *too_long. Inside a name_fn. */
 char *named_path(const struct named *n, bool *too_long);
 

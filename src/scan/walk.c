@@ -118,7 +118,7 @@ static int start(struct walk *w)
 	return w->fn(w->ctx, &root, &w->enough, w->err) || add_dir(w, &root) ? -1 : 0;
 }
 
-int walk_names(struct volume *v, name_fn fn, void *ctx, struct error *err)
+int walk_tree(struct volume *v, dir_fn enter, name_fn fn, void *ctx, struct error *err)
 {
 	struct walk w = { .fs = volume_fs(v), .fn = fn, .ctx = ctx, .err = err };
 	int rc;
@@ -126,8 +126,12 @@ int walk_names(struct volume *v, name_fn fn, void *ctx, struct error *err)
 	ext2fs_flush_icache(w.fs); /* it may be older than a commit */
 	rc = start(&w);
 	for (; !rc && w.at < w.n_dir && !w.enough; w.at++) {
-		errcode_t ret = ext2fs_dir_iterate2(w.fs, w.dir[w.at].ino, 0, NULL, visit, &w);
+		errcode_t ret;
 
+		rc = enter ? enter(ctx, w.dir[w.at].ino, err) : 0;
+		if (rc)
+			break;
+		ret = ext2fs_dir_iterate2(w.fs, w.dir[w.at].ino, 0, NULL, visit, &w);
 		if (w.failed)
 			rc = -1;
 		else if (ret)
@@ -138,4 +142,9 @@ int walk_names(struct volume *v, name_fn fn, void *ctx, struct error *err)
 	if (w.seen)
 		ext2fs_free_inode_bitmap(w.seen);
 	return rc;
+}
+
+int walk_names(struct volume *v, name_fn fn, void *ctx, struct error *err)
+{
+	return walk_tree(v, NULL, fn, ctx, err);
 }

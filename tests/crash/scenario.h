@@ -17,7 +17,8 @@ struct scenario {
 	int stop_at;	 /* ... while this batch (from 1) is committed */
 	bool copying;	 /* ... or while the one after it is copied */
 	enum plan_mode mode;
-	uint64_t slab; /* bytes */
+	const char *front; /* engine_options.front */
+	uint64_t slab;	   /* bytes */
 	enum engine_discard discard;
 	bool late; /* much like another one: only with --all, or by name */
 };

@@ -11,7 +11,7 @@ image demo x.img
 refused "a slab that is no multiple of the block size" 16 'block size' x.img --mode free --slab 6K x.img
 (head -c 512 /dev/zero; cat x.img) >odd.img
 refused "blocks that are not aligned" 16 'not aligned' odd.img --mode free --slab 64K 'odd.img?offset=512'
-for args in "--mode free" "--mode free --slab 1M" "--mode shrink"; do
+for args in "--mode free" "--mode free --slab 1M" "--mode shrink" "--mode layout"; do
 	image demo x.img
 	# shellcheck disable=SC2086
 	done_well "$args" x.img $args --json=r.json x.img
@@ -25,3 +25,61 @@ for args in "--mode free --slab 256K" "--mode free" "--mode free --slab 0"; do
 	"$BIN" -n --json=r.json $args x.img >/dev/null
 	is "$args: bytes of a slab" j ".slab_bytes == $([[ $args = *256K ]] && echo 262144 || echo 0)"
 done
+
+# layout: the figures get better, a second run has nothing to do, and the front list is in front.
+image demo x.img
+before=$("$BIN" -c --mode layout --json x.img | jq .before.layout.seeks)
+done_well "layout" x.img --mode layout --json=r.json x.img
+is "layout: fewer seeks" j ".before.layout.seeks == $before and .after.layout.seeks < .before.layout.seeks"
+is "layout: what was predicted" j '.predicted.layout == .after.layout'
+is "layout: a request for each file" j '.after.layout.requests == .after.files'
+is "layout: it says what a full rewrite would be" j '.full_rewrite_bytes > 0'
+is "layout: a second run" "$BIN" --mode layout --json=r.json x.img
+is "layout: moves nothing" j '.outcome == "nothing_to_do" and .plan.bytes == 0'
+
+# as few requests as a fresh copy needs
+mkdir copy && debugfs -R 'rdump / copy' x.img 2>/dev/null >&2
+truncate -s "$(stat -c %s x.img)" fresh.img
+mke2fs -q -F -t ext4 -b "$(jq .block_size r.json)" -d copy fresh.img
+fresh=$("$BIN" -c --mode layout --json fresh.img | jq .before.layout.requests)
+is "layout: requests of a fresh copy: $fresh" j ".before.layout.requests <= 1.05 * $fresh"
+
+# the front list: of all files, these are the lowest ones, in this order (the single blocks of
+# directories fit in gaps before them)
+inodes=$("$BIN" -n --dump-snapshot x.img | awk '$1 == "file" && $3 == "file" { print $2 }' | tail -3)
+printf '/no/such/file\n%s\n' "$inodes" >front
+done_well "--front-list" x.img --mode layout --front-list front --json=r.json x.img
+is "--front-list: files found" j '.front_files == 3 and .work.bytes_moved > 0'
+first() { "$BIN" -n --dump-snapshot x.img | awk '$1 == "file" { f = $2; k = $3 }
+	$1 == "ext" && k == "file" { print $4, f }' | sort -n | awk '!seen[$2]++ { print $2 }' | head -3; }
+is "--front-list: they are in front" equal "$(first)" "$inodes"
+is "--front-list: a second run" "$BIN" --mode layout --front-list front --json=r.json x.img
+is "--front-list: moves nothing" j '.plan.bytes == 0'
+
+# --reserve: behind a file with the name of a log, and one that was written to all its life
+image demo x.img
+head -c 20000 x.img >f
+dbg x.img <<E2
+write f app.log
+write f plain
+write f steady
+sif app.log crtime @0x6553f120
+sif app.log mtime @0x6553f120
+sif plain crtime @0x6553f120
+sif plain mtime @0x6553f120
+sif steady crtime @0x6553f120
+sif steady mtime @0x65550000
+E2
+ino() { debugfs -R "stat $1" x.img 2>/dev/null | sed -n 's/^Inode: \([0-9]*\).*/\1/p'; }
+grows=$("$BIN" -n --mode layout --reserve --dump-snapshot x.img | awk '$NF == "grows" { print $2 }')
+is "--reserve: the files that grow" equal "$grows" "$(ino app.log; ino steady)"
+done_well "--reserve" x.img --mode layout --reserve --json=r.json x.img
+room() { "$BIN" -n --mode layout --dump-snapshot x.img | awk -v ino="$(ino "$1")" '
+	$1 == "file" { f = $2 } $1 == "ext" && f == ino { end = $3 + $4 }
+	$1 == "free" && $2 == end { print $3 }'; }
+bs=$(jq .block_size r.json)
+is "--reserve: room behind the log" test "$(($(room app.log) * bs))" -ge 32768
+is "--reserve: room behind the other" test "$(($(room steady) * bs))" -ge 32768
+is "--reserve: none behind others" equal "$(room plain)" ""
+is "--reserve: a second run" "$BIN" --mode layout --reserve --json=r.json x.img
+is "--reserve: moves nothing" j '.plan.bytes == 0'

@@ -35,6 +35,7 @@ static void try_argv(struct bytes *in)
 			fuzz_wrong("options without a path");
 		if (o.engine.scope != o.scope || o.engine.n_scope > SCOPE_MAX)
 			fuzz_wrong("options with a wrong scope");
+		options_release(&o);
 	}
 	free(text);
 }

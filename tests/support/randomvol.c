@@ -2,6 +2,7 @@
 #include "support/randomvol.h"
 #include "scaledefrag/indirect.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define MOST_BLOCKS  1200u
 #define MOST_RECORDS 220u
@@ -236,6 +237,21 @@ static void make_free(struct maker *m)
 	}
 }
 
+/* Some order, with a front list at times. */
+static void make_order(struct maker *m)
+{
+	uint32_t n = (uint32_t)m->s->n_file, *ino = room(n, sizeof(*ino));
+	struct error err = ERROR_INIT;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t k = chance(m, 50) ? pick(m, i + 1) : i;
+		ino[i] = ino[k];
+		ino[k] = m->s->file[i].ino;
+		m->s->file[i].grows = chance(m, 10);
+	}
+	must(snapshot_set_order(m->s, ino, n, n && chance(m, 30) ? pick(m, n) : 0, &err));
+	free(ino);
+}
+
 static struct snapshot *make_empty(void)
 {
 	struct snapshot *s = room(1, sizeof(*s));
@@ -263,6 +279,7 @@ struct snapshot *randomvol_make(uint64_t seed)
 		failed += !make_file(m, ino, keep);
 	make_free(m);
 	s->count[LEAVE_NONE] = s->n_file;
+	make_order(m);
 	free(m);
 	return s;
 }
@@ -287,5 +304,8 @@ struct snapshot *randomvol_after(const struct state *st)
 		must(filemap_copy(state_map(st, i), &s->file[i].map, &err));
 	}
 	s->count[LEAVE_NONE] = s->n_file;
+	s->order = room(s->n_file, sizeof(*s->order));
+	memcpy(s->order, from->order, s->n_file * sizeof(*s->order));
+	s->n_front = from->n_front;
 	return s;
 }

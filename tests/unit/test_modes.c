@@ -23,6 +23,7 @@
 #endif
 
 static const struct planner_options gather = { .mode = PLAN_FREE };
+static const struct planner_options in_order = { .mode = PLAN_LAYOUT };
 static const struct planner_options lower = { .mode = PLAN_SHRINK };
 
 #define VOLUME                                                                                     \
@@ -101,10 +102,125 @@ static void test_free__slabs(void **state)
 	      &o, "5@30>189 4@67>185 3@100>19 ");
 }
 
+#define THREE	     FILE_(12, 5, 40) FILE_(13, 4, 60) FILE_(14, 6, 80)
+#define AROUND_THREE "fixed 1 19\nfree 20 20\nfree 45 15\nfree 64 16\nfree 86 114\n"
+
+static void test_layout__one_behind_the_other(void **state)
+{
+	(void)state;
+	moves(VOLUME THREE AROUND_THREE "order 14\norder 12\norder 13\n", &in_order,
+	      "5@40>26 4@60>31 6@80>20 ");
+}
+
+static void test_layout__files_without_a_name_come_last(void **state)
+{
+	(void)state;
+	moves(VOLUME THREE AROUND_THREE "order 13\n", &in_order, "5@40>24 4@60>20 6@80>29 ");
+}
+
+static void test_layout__without_an_order(void **state)
+{
+	(void)state;
+	moves(VOLUME THREE AROUND_THREE, &in_order, "");
+}
+
+static void test_layout__around_what_is_fixed(void **state)
+{
+	(void)state;
+	/* The last one doesn't fit before the fixed block. */
+	moves(VOLUME THREE "fixed 1 19\nfree 20 10\nfixed 30 1\nfree 31 9\nfree 45 15\nfree 64 "
+			   "16\nfree 86 114\norder 13\norder 14\norder 12\n",
+	      &in_order, "5@40>31 4@60>20 6@80>24 ");
+}
+
+static void test_layout__on_each_others_blocks(void **state)
+{
+	(void)state;
+	/* All is full but for 3 blocks: they change places by way of those. */
+	moves(VOLUME FILE_(12, 3, 20) FILE_(13, 3, 23) "fixed 1 19\nfree 26 3\nfixed 29 171\n"
+						       "order 13\norder 12\n",
+	      &in_order, "3@20>26 3@23>20 3@26>23 ");
+}
+
+/* What is near what it belongs to stays, if there is enough of it. */
+static void test_layout__good_neighbourhoods_stay(void **state)
+{
+	const struct planner_options o = { PLAN_LAYOUT, .min_extent_blocks = 10 };
+	(void)state;
+	moves(VOLUME FILE_(12, 5, 40) FILE_(13, 6, 45) FILE_(14, 2, 70) FILE_(
+		      15, 3, 80) "fixed 1 19\nfree 20 20\nfree 51 19\nfree 72 8\nfree 83 117\n"
+				 "order 12\norder 13\norder 14\norder 15\n",
+	      &o, "2@70>20 3@80>22 ");
+}
+
+/* Twenty blocks for one seek less, where ten would be worth it. */
+static void test_layout__what_does_not_pay(void **state)
+{
+	const struct planner_options o = { PLAN_LAYOUT, .min_extent_blocks = 10 };
+	(void)state;
+	moves(VOLUME FILE_(12, 9, 40) FILE_(13, 9, 60) "fixed 1 19\nfree 20 20\nfree 49 11\nfree "
+						       "69 131\norder 12\norder 13\n",
+	      &o, "");
+}
+
+/* The front list comes first, whatever it costs, but no longer neighbourhood moves for it. */
+static void test_layout__front_list(void **state)
+{
+	const struct planner_options o = { PLAN_LAYOUT, .min_extent_blocks = 4 };
+	(void)state;
+	moves(VOLUME FILE_(12, 5, 40) FILE_(13, 4, 60) FILE_(14, 6, 80) AROUND_THREE
+	      "front 14\norder 12\norder 13\n",
+	      &o, "6@80>20 ");
+}
+
+static void test_layout__a_second_plan_with_a_front_list_is_empty(void **state)
+{
+	const struct planner_options o = { PLAN_LAYOUT, .min_extent_blocks = 4 };
+	(void)state;
+	moves(VOLUME FILE_(12, 5, 40) FILE_(13, 4, 60)
+		      FILE_(14, 6, 20) "fixed 1 19\nfree 26 14\nfree 45 15\nfree 64 136\n"
+				       "front 14\norder 12\norder 13\n",
+	      &o, "");
+}
+
+/* Half of a file stays, the other half comes to it. */
+static void test_layout__most_of_a_long_file_stays(void **state)
+{
+	const struct planner_options o = { PLAN_LAYOUT, .min_extent_blocks = 10 };
+	(void)state;
+	moves(VOLUME "file 12 file depth 0\next 0 20 40\next 20 5 100\n"
+		     "fixed 1 19\nfree 20 20\nfree 60 40\nfree 105 95\norder 12\n",
+	      &o, "5@100>60 ");
+}
+
+static void test_layout__room_behind_what_grows(void **state)
+{
+	const struct planner_options o = { PLAN_LAYOUT, .reserve = 50 };
+	const char *growing = VOLUME "file 12 file depth 0 grows\next 0 5 40\n" FILE_(13, 4, 60)
+		FILE_(14, 6, 80) AROUND_THREE "order 12\norder 13\norder 14\n";
+	(void)state;
+	moves(growing, &o, "5@40>20 4@60>89 6@80>93 ");
+	moves(growing, &in_order, "5@40>20 4@60>25 6@80>29 ");
+}
+
+static void test_layout__room_that_is_there(void **state)
+{
+	const struct planner_options o = { PLAN_LAYOUT, .reserve = 50 };
+	(void)state;
+	moves(VOLUME "file 12 file depth 0 grows\next 0 5 20\n" FILE_(13, 4, 70)
+		      FILE_(14, 6, 74) "fixed 1 19\nfree 25 45\nfree 80 120\n"
+				       "order 12\norder 13\norder 14\n",
+	      &o, "");
+}
+
 /* What the mode aims at; less is better. */
 static uint64_t goal(const struct state *st, const struct planner_options *o)
 {
 	uint64_t top = 0, slabs = 0;
+	struct reading r;
+	state_reading(st, &r);
+	if (o->mode == PLAN_LAYOUT)
+		return r.blocks - r.sequential;
 	if (o->mode == PLAN_FREE && !o->slab_blocks)
 		return rangeset_count(st->free);
 	for (uint64_t at = o->slab_offset; o->slab_blocks; at += o->slab_blocks) {
@@ -171,6 +287,10 @@ static void check_volumes(const struct planner_options *fixed)
 			o.slab_blocks = 4 + seed % 29;
 			o.slab_offset = seed % o.slab_blocks;
 		}
+		if (o.mode == PLAN_LAYOUT && seed % 4)
+			o.min_extent_blocks = 1 + seed % 59;
+		if (o.mode == PLAN_LAYOUT && seed % 3 == 0)
+			o.reserve = 5 + (unsigned)(seed % 46);
 		check_volume(seed, &o, sum);
 	}
 	if (sum[1] >= sum[0])
@@ -196,6 +316,12 @@ static void test_shrink__random_volumes(void **state)
 	check_volumes(&lower);
 }
 
+static void test_layout__random_volumes(void **state)
+{
+	(void)state;
+	check_volumes(&in_order);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +334,19 @@ int main(void)
 		cmocka_unit_test(test_shrink__random_volumes),
 		cmocka_unit_test(test_free__random_volumes),
 		cmocka_unit_test(test_slabs__random_volumes),
+		cmocka_unit_test(test_layout__one_behind_the_other),
+		cmocka_unit_test(test_layout__files_without_a_name_come_last),
+		cmocka_unit_test(test_layout__without_an_order),
+		cmocka_unit_test(test_layout__around_what_is_fixed),
+		cmocka_unit_test(test_layout__on_each_others_blocks),
+		cmocka_unit_test(test_layout__good_neighbourhoods_stay),
+		cmocka_unit_test(test_layout__what_does_not_pay),
+		cmocka_unit_test(test_layout__front_list),
+		cmocka_unit_test(test_layout__a_second_plan_with_a_front_list_is_empty),
+		cmocka_unit_test(test_layout__most_of_a_long_file_stays),
+		cmocka_unit_test(test_layout__room_behind_what_grows),
+		cmocka_unit_test(test_layout__room_that_is_there),
+		cmocka_unit_test(test_layout__random_volumes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "../../src/front.c"
 #include "../../src/library_options.c"
 #include "../../src/options.c"
 #include "../../src/values.c"
@@ -110,6 +111,58 @@ static void test_options_parse__least_writes(void **state)
 	assert_int_equal(parse(&o, &err, "--mode free --slab 2M img"), 0);
 	assert_int_equal(o.engine.mode, SCALEDEFRAG_MODE_FREE);
 	assert_int_equal(o.engine.slab, 2 << 20);
+}
+
+static void test_options_parse__front_list(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+		int rc;
+	} cases[] = { { "/a\n12\n", 6, 0 }, { "", 0, 0 }, { "/a\0b", 4, -1 }, { "\0", 1, -1 } };
+	char name[] = "/dev/shm/test_options.XXXXXX", line[100];
+	int fd = mkstemp(name);
+
+	(void)state;
+	assert_true(fd >= 0);
+	snprintf(line, sizeof(line), "--mode layout --front-list %s img", name);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct options o;
+		struct error err;
+
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_int_equal(pwrite(fd, cases[i].bytes, cases[i].n, 0), cases[i].n);
+		if (cases[i].rc) {
+			refused(line, "not a text file");
+			continue;
+		}
+		assert_int_equal(parse(&o, &err, line), 0);
+		assert_int_equal(o.engine.mode, SCALEDEFRAG_MODE_LAYOUT);
+		assert_string_equal(o.engine.front ? o.engine.front : "", cases[i].bytes);
+		options_release(&o);
+	}
+	close(fd);
+	unlink(name);
+	refused(line, "No such file");
+	refused("--mode layout --front-list / img", "Is a directory");
+	refused("--front-list / img", "needs --mode layout");
+}
+
+static void test_options_parse__reserve(void **state)
+{
+	struct options o;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--mode layout img"), 0);
+	assert_int_equal(o.engine.reserve, 0);
+	assert_int_equal(parse(&o, &err, "--mode layout --reserve img"), 0);
+	assert_int_equal(o.engine.reserve, 5);
+	assert_int_equal(parse(&o, &err, "--mode layout --reserve=10 img"), 0);
+	assert_int_equal(o.engine.reserve, 10);
+	refused("--mode layout --reserve=0 img", "not a number");
+	refused("--mode layout --reserve=51 img", "not a number");
+	refused("--reserve img", "needs --mode layout");
 }
 
 static void test_options_parse__slab_and_discard(void **state)
@@ -381,6 +434,8 @@ int main(void)
 		cmocka_unit_test(test_options_parse__defaults),
 		cmocka_unit_test(test_options_parse__everything),
 		cmocka_unit_test(test_options_parse__least_writes),
+		cmocka_unit_test(test_options_parse__front_list),
+		cmocka_unit_test(test_options_parse__reserve),
 		cmocka_unit_test(test_options_parse__slab_and_discard),
 		cmocka_unit_test(test_options_duration__units),
 		cmocka_unit_test(test_options_parse__scope),

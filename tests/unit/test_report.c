@@ -140,6 +140,9 @@ static void fill(struct report *r)
 			   .blocks = 50000,
 			   .free_runs = 2,
 			   .longest_free = 1u << 19 },
+		.read_before = { .blocks = 50001, .sequential = 40000, .requests = 6000 },
+		.read_after = { .blocks = 50001, .sequential = 49999, .requests = 1301 },
+		.data_bytes = 10ull << 40,
 		.score_before = { 82, "needs defrag" },
 		.score_after = { 0, "no problem" },
 		.plan_bytes = 5ull << 40,
@@ -186,6 +189,9 @@ static void test_report_text__has_the_figures(void **state)
 		"excess runs                          3,700              1\n",
 		"average run (KiB)                       40            154\n",
 		"longest free run (KiB)           4,194,304      2,097,152\n",
+		"layout score                        0.8000         1.0000\n",
+		"requests of a cold scan              6,000          1,301\n",
+		"a full rewrite would copy 10.0 TiB: this is 50 % of it\n",
 		"900 updates, merged into 80 blocks journaled, 7 write requests out",
 		"inode 12 /a\\x1b\\xff: 9 runs, 1 would do: tight\n",
 		"inode 13 /b: unreadable (block 4711)\n",
@@ -258,7 +264,8 @@ static void test_report_json__parses_back(void **state)
 	const char *path;
 	char *text;
 	json_t *j;
-	json_int_t before, after, moved, schema, code, left, block;
+	json_int_t before, after, moved, schema, code, left, block, requests, seeks, full;
+	double score;
 
 	(void)state;
 	fill(&r);
@@ -286,6 +293,14 @@ static void test_report_json__parses_back(void **state)
 	assert_string_equal(json_string_value(json_object_get(j, "error")), "it broke \\xff");
 	assert_string_equal(json_string_value(json_object_get(j, "outcome")), "done_with_errors");
 	assert_true(json_is_real(json_object_get(json_object_get(j, "seconds"), "move")));
+	assert_int_equal(json_unpack(j, "{s:{s:{s:F, s:I, s:I}}, s:I}", "before", "layout", "score",
+				     &score, "requests", &requests, "seeks", &seeks,
+				     "full_rewrite_bytes", &full),
+			 0);
+	assert_true(score == 0.8);
+	assert_int_equal(requests, 6000);
+	assert_int_equal(seeks, 10001);
+	assert_int_equal(full, 10ll << 40);
 	json_decref(j);
 	free(text);
 }

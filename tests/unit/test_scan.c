@@ -829,6 +829,80 @@ static void test_scan_volume__scope(void **state)
 #undef LONG
 }
 
+static size_t place_of(const struct snapshot *s, const char *name)
+{
+	uint32_t ino = lookup(name);
+
+	size_t i = 0;
+
+	while (i < s->n_file && s->file[s->order[i]].ino != ino)
+		i++;
+	if (i == s->n_file)
+		fail_msg("%s has no place", name);
+	return i;
+}
+
+static struct snapshot *scan_in_order(const char *front)
+{
+	struct scan_options o = { .threads = 2, .queue_depth = 4, .order = true, .front = front };
+	struct volume *v = open_volume();
+	struct error err = ERROR_INIT;
+	struct snapshot *s;
+
+	if (scan_volume(v, &o, &s, &err))
+		fail_msg("%s", err.text);
+	assert_non_null(s->order);
+	volume_close(v);
+	return s;
+}
+
+static void test_scan_volume__order(void **state)
+{
+	struct snapshot *s;
+	size_t dir, deeper;
+
+	(void)state;
+	make_image(&shapes[0]);
+	s = scan_in_order(NULL);
+	assert_int_equal(s->n_front, 0);
+	assert_int_equal(place_of(s, "/"), 0);
+	dir = place_of(s, "/dir");
+	deeper = place_of(s, "/dir/deeper");
+	assert_int_equal(place_of(s, "/dir/one run"), dir + 1); /* in the order of its names */
+	assert_int_equal(place_of(s, "/dir/deep"), dir + 2);
+	assert_int_equal(deeper, dir + 3); /* breadth first */
+	assert_int_equal(place_of(s, "/dir/deeper/holes"), deeper + 1);
+	assert_int_equal(place_of(s, "/dir/deeper/back"), deeper + 2);
+	snapshot_free(s);
+}
+
+static void test_scan_volume__front_list(void **state)
+{
+	struct image *im;
+	struct snapshot *s;
+	char front[400];
+
+	(void)state;
+	make_image(&shapes[0]);
+	im = image_open(path);
+	image_symlink(im, IMAGE_ROOT, "link", "dir/deep");
+	image_symlink(im, IMAGE_ROOT, "loop", "/loop");
+	image_close(im);
+	snprintf(front, sizeof(front),
+		 "/dir/deeper/back\n%u\r\n\n/nothing\n/dir/deep/"
+		 "x\n4294967296\n99999999999999999999\n"
+		 "/loop\nlink\n/dir/deeper/back\n/dir/deeper/mapped\n12 not a number\n/dir",
+		 lookup("/dir/one run"));
+	s = scan_in_order(front);
+	assert_int_equal(s->n_front, 5);
+	assert_int_equal(place_of(s, "/dir/deeper/back"), 0);
+	assert_int_equal(place_of(s, "/dir/one run"), 1);
+	assert_int_equal(place_of(s, "/dir/deep"), 2);
+	assert_int_equal(place_of(s, "/dir/deeper/mapped"), 3);
+	assert_int_equal(place_of(s, "/dir"), 4);
+	snapshot_free(s);
+}
+
 static void test_scan_volume__scope_without_its_path(void **state)
 {
 	static const char *const none[] = { "/nothing", "dir/nothing/x", "/dir/deep/x" };
@@ -1281,6 +1355,8 @@ int main(void)
 		TEST(test_scan_files__refuses_what_is_no_movable_file),
 		TEST(test_scan_free__reads_descriptors_anew),
 		TEST(test_scan_names__finds_paths),
+		TEST(test_scan_volume__order),
+		TEST(test_scan_volume__front_list),
 		TEST(test_scan_volume__scope),
 		TEST(test_scan_volume__scope_without_its_path),
 		TEST(test_scan_volume__a_used_block_marked_free),

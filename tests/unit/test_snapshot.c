@@ -23,7 +23,7 @@ static const char sample[] =
 	"file 12 file depth 0\n"
 	"ext 0 10 2000\n"
 	"  ext 10 5 2100 u\n"
-	"file 13 dir depth 1\n"
+	"file 13 dir depth 1 grows\n"
 	"ext 0 1 3000\n"
 	"ext 1 1 3002\n"
 	"ext 2 1 3004\n"
@@ -36,7 +36,9 @@ static const char sample[] =
 	"fixed 9000 10\n"
 	"avoid 5010 5\n"
 	"left 20 boot 3\n"
-	"left 21 blockmapped 0";
+	"left 21 blockmapped 0\n"
+	"front 13\n"
+	"order 12";
 
 static struct snapshot *parse(const char *text)
 {
@@ -83,6 +85,9 @@ static void test_snapshot_parse__sample(void **state)
 	assert_int_equal(rangeset_blocks(s->free), 1100);
 	assert_int_equal(s->left_why[0], LEAVE_BOOT);
 	assert_int_equal(s->left_runs[0], 3);
+	assert_int_equal(s->n_front, 1);
+	assert_int_equal(s->order[0], 1);
+	assert_int_equal(s->order[1], 0);
 	snapshot_free(s);
 }
 
@@ -178,6 +183,10 @@ static void test_snapshot_parse__malformed(void **state)
 		GEO "left 12 nosuch 1\n",
 		GEO "left 12 boot 1\nleft 12 boot 1\n",
 		GEO "count nosuch 1\n",
+		GEO "order 12\nfile 12 file depth 0\next 0 1 5\n",
+		GEO "file 12 file depth 0\next 0 1 5\norder\n",
+		GEO "file 12 file depth 0\next 0 1 5\norder 12 13\n",
+		GEO "file 12 file depth 0\next 0 1 5\norder 12\nfront 12\n",
 	};
 
 	(void)state;
@@ -321,12 +330,76 @@ static void test_state_summary__figures(void **state)
 	snapshot_free(s);
 }
 
+static void test_snapshot_set_order__unknown_repeated_and_missing(void **state)
+{
+	static const uint32_t inos[] = { 14, 99, 14, 12, 13, 12 };
+	struct snapshot *s = parse(GEO "file 11 file depth 0\next 0 1 1\nfile 12 file depth 0\n"
+				       "ext 0 1 2\nfile 13 file depth 0\next 0 1 3\n"
+				       "file 14 file depth 0\next 0 1 4\n");
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_null(s->order);
+	assert_int_equal(snapshot_set_order(s, inos, 6, 4, &err), 0);
+	assert_int_equal(s->n_front, 2);
+	assert_int_equal(s->order[0], 3);
+	assert_int_equal(s->order[1], 1);
+	assert_int_equal(s->order[2], 2);
+	assert_int_equal(s->order[3], 0);
+	snapshot_free(s);
+}
+
+static void check_reading(const char *text, uint64_t blocks, uint64_t sequential, uint64_t requests)
+{
+	struct snapshot *s = parse(text);
+	struct state *st;
+	struct reading r;
+	struct error err = ERROR_INIT;
+
+	assert_int_equal(state_new(s, &st, &err), 0);
+	state_reading(st, &r);
+	assert_int_equal(r.blocks, blocks);
+	assert_int_equal(r.sequential, sequential);
+	assert_int_equal(r.requests, requests);
+	state_free(st);
+	snapshot_free(s);
+}
+
+static void test_state_reading__stretches(void **state)
+{
+#define TWO GEO "file 12 file depth 0\next 0 10 100\nfile 13 file depth 0\next 5 10 110\n"
+	(void)state;
+	check_reading(TWO, 0, 0, 0);
+	check_reading(TWO "order 12\norder 13\n", 20, 19, 2);
+	check_reading(TWO "order 13\norder 12\n", 20, 18, 2);
+#undef TWO
+	/* The hole doesn't count, and what is unwritten isn't read. */
+	check_reading(GEO "file 12 file depth 0\next 0 3 100\next 9 4 103\next 13 5 107 u\n"
+			  "ext 18 6 112\norder 12\n",
+		      13, 11, 2);
+	/* The tree block first, and it is right before the data. */
+	check_reading(GEO "file 12 file depth 1\nnode 0 99 5\next 0 1 100\next 1 1 101\n"
+			  "ext 2 1 103\next 3 1 105\next 4 1 107\norder 12\n",
+		      6, 2, 5);
+}
+
+static void test_reading_score__no_pairs(void **state)
+{
+	(void)state;
+	assert_true(reading_score(&(struct reading){ 0 }) == 1);
+	assert_true(reading_score(&(struct reading){ 1, 0, 1 }) == 1);
+	assert_true(reading_score(&(struct reading){ 3, 1, 2 }) == 0.5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_snapshot_parse__sample),
 		cmocka_unit_test(test_snapshot_dump__parses_back),
 		cmocka_unit_test(test_snapshot_dump__block_mapped),
+		cmocka_unit_test(test_snapshot_set_order__unknown_repeated_and_missing),
+		cmocka_unit_test(test_state_reading__stretches),
+		cmocka_unit_test(test_reading_score__no_pairs),
 		cmocka_unit_test(test_snapshot_parse__malformed),
 		cmocka_unit_test(test_snapshot_parse__any_damage),
 		cmocka_unit_test(test_ideal_runs__gaps),
