@@ -34,7 +34,7 @@ $(BENCH_PLAN): $(BUILD)/tests/bench/plan.o $(BUILD)/support.a $(foreach m,plan m
 
 -include $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/crash/*.c tests/fault/*.c tests/bench/*.c fixtures/*.c))
 
-.PHONY: build-unit check check-unit check-crash check-fault check-e2e check-san crash-night
+.PHONY: build-unit check check-unit check-crash check-fault check-e2e check-san crash-night fault-night
 build-unit: $(UNIT)
 check: deps ## install what is missing, build, run every test (20 minutes on 2 processors)
 	+$(Q)JOBS=$(JOBS) scripts/check
@@ -48,6 +48,9 @@ check-e2e: ## whole images, end to end (CASES=DIR: with the images there)
 	+$(Q)JOBS=$(JOBS) scripts/check e2e
 check-san: ## unit and end-to-end tests with sanitizers
 	+$(Q)JOBS=$(JOBS) scripts/check san
+fault-night: ## every allocation in all the sweeps of them
+	+$(Q)$(MAKE) --no-print-directory all build/fault
+	$(Q)build/fault --all
 crash-night: ## power cuts: a million states (SEED=N)
 	+$(Q)$(MAKE) --no-print-directory all build/crash
 	$(Q)build/crash --jobs $(JOBS) --all --states 1000000 --seed $(or $(SEED),$(shell date +%s))

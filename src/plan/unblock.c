@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 /* What a batch is thin against: free blocks, blocks still to be moved. */
-#define THIN 8u
+#define THIN 4u
 /* Share of the blocks still to be moved that a thin batch may bounce. */
-#define BOUNCE 16u
+#define BOUNCE 4u
 /* Share of the free blocks that is kept for tree blocks. */
 #define RESERVE 16u
 /* Parts that a thin batch looks at. */

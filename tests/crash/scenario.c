@@ -53,7 +53,7 @@ const struct scenario scenarios[] = {
 	{ .name = "treeway", .recipe = "treeway", .min_batches = 50, .late = true },
 	{ .name = "packedholes", .recipe = "packedholes", .min_batches = 20, .late = true },
 	{ .name = "packeddirs", .recipe = "packeddirs", .min_batches = 20, .late = true },
-	{ .name = "rest", .recipe = "treeway", .stop = 1, .stop_at = 20, .min_batches = 40 },
+	{ .name = "rest", .recipe = "treeway", .stop = 1, .stop_at = 145, .min_batches = 180 },
 	{ .name = "rest2k",
 	  .recipe = "cycles",
 	  .stop = 1,

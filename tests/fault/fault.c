@@ -5,7 +5,8 @@
  * found by e2fsck -fn, equal content, nothing leaked, nothing written after a failure that must
  * stop everything (I12).
  *
- *   fault [--kills N] [--program P] [--only NAME]      prints "ok NAME ..." or "not ok NAME ..."
+ *   fault [--all] [--kills N] [--program P] [--only NAME]      prints "ok NAME ..." or "not ok NAME
+ * ..."
  */
 #include "fault/run.h"
 #include "support/image.h"
@@ -37,6 +38,7 @@ struct bench {
 	uint64_t size;
 	uint64_t clean_frag; /* fragmented files after a run without faults */
 	size_t failed;
+	bool all; /* every allocation in all sweeps of them */
 };
 
 static const struct sweep {
@@ -182,26 +184,30 @@ static void sweep_device(struct bench *b, const char *recipe, const struct sweep
 		       (unsigned long long)codes[0]);
 }
 
-static void sweep_malloc(struct bench *b, const char *recipe, bool look)
+/* Every step-th allocation fails. */
+static void sweep_malloc(struct bench *b, const char *recipe, bool look, unsigned step)
 {
 	char name[64];
 	const char *why = NULL;
-	struct fault f = { .malloc_nth = 0, .look = look };
+	struct fault f = { .malloc_nth = 1, .look = look };
+	uint64_t n = 0;
 
 	snprintf(name, sizeof(name), "%s/malloc%s", recipe, look ? "-look" : "");
 	if (!wanted(b, name))
 		return;
-	do {
-		f.malloc_nth++;
+	for (;; f.malloc_nth += step) {
+		n++;
 		run_with(b->judge, b->base, &f, b->out);
 		why = complaint(b);
-	} while (!why && b->out->allocations >= f.malloc_nth && f.malloc_nth < MAX_RUNS);
+		if (why || b->out->allocations < f.malloc_nth || n == MAX_RUNS)
+			break;
+	}
 	if (why)
 		result(b, false, name, "allocation %llu: %s (status %d, exit code %d, %s)",
 		       (unsigned long long)f.malloc_nth, why, b->out->status, b->out->exit_code,
 		       b->out->error);
 	else
-		result(b, true, name, "%llu runs", (unsigned long long)f.malloc_nth);
+		result(b, true, name, "%llu runs", (unsigned long long)n);
 }
 
 static uint32_t inode_of(const struct bench *b, const char *path)
@@ -341,6 +347,7 @@ static void parse(int argc, char **argv, struct bench *b)
 	static const struct option options[] = { { "kills", 1, NULL, 'k' },
 						 { "program", 1, NULL, 'p' },
 						 { "only", 1, NULL, 'o' },
+						 { "all", 0, NULL, 'a' },
 						 { NULL, 0, NULL, 0 } };
 	int c;
 
@@ -349,6 +356,8 @@ static void parse(int argc, char **argv, struct bench *b)
 			b->kills = (unsigned)strtoul(optarg, NULL, 10);
 		else if (c == 'p')
 			b->program = optarg;
+		else if (c == 'a')
+			b->all = true;
 		else if (c == 'o')
 			b->only = optarg;
 		else
@@ -387,13 +396,13 @@ static void the_rest(struct bench *b, const char *recipe)
 {
 	bad_source(b);
 	bad_target(b);
-	sweep_malloc(b, recipe, false);
-	sweep_malloc(b, recipe, true);
+	sweep_malloc(b, recipe, false, 1);
+	sweep_malloc(b, recipe, true, b->all ? 1 : 5);
 }
 
 static void allocations(struct bench *b, const char *recipe)
 {
-	sweep_malloc(b, recipe, false);
+	sweep_malloc(b, recipe, false, b->all ? 1 : 3);
 }
 
 static void kills(struct bench *b, const char *recipe)
