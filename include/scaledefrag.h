@@ -14,6 +14,7 @@
  *     #include <scaledefrag.h>
  *     #include <signal.h>
  *     #include <stdio.h>
+ *     #include <syslog.h>
  *
  *     static volatile sig_atomic_t interrupted;
  *
@@ -26,7 +27,7 @@
  *     static void on_log(void *ctx, const char *line)
  *     {
  *         (void)ctx;
- *         fprintf(stderr, "%s\n", line);
+ *         syslog(LOG_INFO, "%s", line);
  *     }
  *
  *     static int on_cancel(void *ctx)
@@ -46,14 +47,13 @@
  *         struct scaledefrag_result res;
  *         int code;
  *
+ *         openlog("example", LOG_PERROR, LOG_USER);
  *         signal(SIGINT, on_interrupt);
  *         code = scaledefrag_run(&o, &r);
- *         if (scaledefrag_result(r, &res) == 0)
- *             printf("%llu fragmented files, %llu after it\n",
- *                    (unsigned long long)res.before.fragmented_files,
- *                    (unsigned long long)res.after.fragmented_files);
- *         else
- *             fprintf(stderr, "%s\n", res.error);
+ *         if (scaledefrag_result(r, &res))
+ *             syslog(LOG_ERR, "%s", res.error);
+ *         else if (res.bytes_moved)
+ *             scaledefrag_text(r, stdout, 0);
  *         scaledefrag_free(r);
  *         return code;
  *     }

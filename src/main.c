@@ -8,6 +8,7 @@
 #include "library.h"
 #include "options.h"
 #include "outputs.h"
+#include "scaledefrag/report.h"
 #include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -127,9 +128,9 @@ static int on_ready(void *ctx, const struct scaledefrag_report *r)
 	if (text_wanted(o))
 		report_intro(stdout, &r->figures);
 	if (o->dump_snapshot)
-		snapshot_dump(r->snapshot, stdout);
+		report_snapshot(stdout, r->snapshot);
 	if (o->dump_plan || (o->engine.dry_run && o->verbose && text_wanted(o)))
-		plan_dump(r->plan, stdout);
+		report_plan(stdout, r->plan);
 	fflush(stdout);
 	return 0;
 }

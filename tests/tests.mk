@@ -28,7 +28,7 @@ $(FAULT): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fault/*.c)) $(UNWRAPPED) 
 	$(Q)$(CC) $(ALL_LDFLAGS) $(MALLOC_WRAP) -o $@ $(filter %.o,$^) $(BUILD)/support.a $(LIBS)
 
 BENCH_PLAN := $(BUILD)/bench-plan
-$(BENCH_PLAN): $(BUILD)/tests/bench/plan.o $(BUILD)/support.a $(foreach m,plan model base,$(call lib,$(m)))
+$(BENCH_PLAN): $(BUILD)/tests/bench/plan.o $(BUILD)/support.a $(foreach m,plan report model base,$(call lib,$(m)))
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 

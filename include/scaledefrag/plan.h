@@ -15,7 +15,6 @@
 #include "scaledefrag/error.h"
 #include "scaledefrag/filemap.h"
 #include "scaledefrag/snapshot.h"
-#include <stdio.h>
 
 struct plan_file {
 	uint32_t ino;
@@ -56,8 +55,8 @@ int plan_begin_batch(struct plan *p, struct error *err);
 int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *moves, size_t n_moves,
 		  const struct filemap_delta *delta, struct error *err);
 
-/* Text form, stable; format: src/model/plan_text.c. parse checks the form only. */
-int plan_dump(const struct plan *p, FILE *to);
+/* Text form, stable; format: src/model/plan_text.c. parse checks the form only. -1: as put said. */
+int plan_write(const struct plan *p, text_fn put, void *ctx);
 int plan_parse(const char *text, struct plan **out, struct error *err);
 
 /*

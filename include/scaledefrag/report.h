@@ -8,6 +8,7 @@
 #define SCALEDEFRAG_REPORT_H
 
 #include "scaledefrag/picture.h"
+#include "scaledefrag/plan.h"
 #include "scaledefrag/snapshot.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -119,6 +120,10 @@ struct report_map_style {
 	unsigned columns;     /* width of the page */
 	bool unicode, colour; /* else ASCII, plain */
 };
+
+/* The text forms of snapshot and plan (--dump-snapshot, --dump-plan). -1: write error. */
+int report_snapshot(FILE *to, const struct snapshot *s);
+int report_plan(FILE *to, const struct plan *p);
 
 /* The pictures as characters, at most 8 lines each; nothing if there are none. */
 void report_map(FILE *to, const struct report *r, const struct report_map_style *style);

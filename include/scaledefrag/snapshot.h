@@ -17,7 +17,6 @@
 #include "scaledefrag/filemap.h"
 #include "scaledefrag/geometry.h"
 #include "scaledefrag/rangeset.h"
-#include <stdio.h>
 
 /* What an inode is, and what happens to it. The table with names and reasons is in
  * src/scan/classify.c. */
@@ -88,9 +87,10 @@ const struct snapshot_file *snapshot_find(const struct snapshot *s,
 int snapshot_set_order(struct snapshot *s, const uint32_t *inos, size_t n, size_t n_front,
 		       struct error *err);
 
-/* Text form, stable, for planner tests and --dump; parse accepts what dump prints. Format:
- * src/model/snapshot_text.c. */
-int snapshot_dump(const struct snapshot *s, FILE *to);
+/* Text form, stable, for planner tests and --dump; parse accepts it. Format:
+ * src/model/snapshot_text.c. It is handed to `put` in parts; not 0 ends it. -1: as put said. */
+typedef int (*text_fn)(void *ctx, const char *text);
+int snapshot_write(const struct snapshot *s, text_fn put, void *ctx);
 int snapshot_parse(const char *text, struct snapshot **out, struct error *err);
 
 /*

@@ -45,44 +45,46 @@ static void summary_fields(const struct summary *s, struct text_field f[SUMMARY_
 	memcpy(f, all, sizeof(all));
 }
 
-static void dump_nodes(const struct plan *p, const char *word, uint64_t first, uint64_t n, FILE *to)
+static void dump_nodes(const struct plan *p, const char *word, uint64_t first, uint64_t n,
+		       struct text_out *to)
 {
 	for (uint64_t i = first; i < first + n; i++)
-		fprintf(to, "%s %llu\n", word, (unsigned long long)p->node[i]);
+		text_put(to, "%s %llu\n", word, (unsigned long long)p->node[i]);
 }
 
-static void dump_file(const struct plan *p, const struct plan_file *f, FILE *to)
+static void dump_file(const struct plan *p, const struct plan_file *f, struct text_out *to)
 {
-	fprintf(to, "file %lu%s\n", (unsigned long)f->ino, f->last ? " last" : "");
+	text_put(to, "file %lu%s\n", (unsigned long)f->ino, f->last ? " last" : "");
 	for (uint64_t i = f->first_move; i < f->first_move + f->n_move; i++) {
 		const struct move *m = &p->move[i];
 
-		fprintf(to, "move %lu %lu %llu %llu%s\n", (unsigned long)m->lblk,
-			(unsigned long)m->len, (unsigned long long)m->from,
-			(unsigned long long)m->to, m->unwritten ? " u" : "");
+		text_put(to, "move %lu %lu %llu %llu%s\n", (unsigned long)m->lblk,
+			 (unsigned long)m->len, (unsigned long long)m->from,
+			 (unsigned long long)m->to, m->unwritten ? " u" : "");
 	}
 	dump_nodes(p, "free", f->first_freed, f->n_freed, to);
 	dump_nodes(p, "take", f->first_taken, f->n_taken, to);
 	dump_nodes(p, "keep", f->first_kept, f->n_kept, to);
 }
 
-int plan_dump(const struct plan *p, FILE *to)
+int plan_write(const struct plan *p, text_fn put, void *ctx)
 {
+	struct text_out to = { .put = put, .ctx = ctx };
 	struct text_field sum[SUMMARY_FIELDS];
 
-	fputs("plan 1\n", to);
+	text_put(&to, "plan 1\n");
 	for (size_t i = 0; i < p->n_batch; i++) {
 		const struct plan_batch *b = &p->batch[i];
 
-		fprintf(to, "batch %zu copy %llu journal %llu%s\n", i,
-			(unsigned long long)b->copy_blocks, (unsigned long long)b->journal_blocks,
-			b->rest ? " rest" : "");
+		text_put(&to, "batch %zu copy %llu journal %llu%s\n", i,
+			 (unsigned long long)b->copy_blocks, (unsigned long long)b->journal_blocks,
+			 b->rest ? " rest" : "");
 		for (uint64_t f = b->first_file; f < b->first_file + b->n_file; f++)
-			dump_file(p, &p->file[f], to);
+			dump_file(p, &p->file[f], &to);
 	}
 	summary_fields(&p->predicted, sum);
-	text_put_fields(to, "predicted", sum, SUMMARY_FIELDS);
-	return ferror(to) ? -1 : 0;
+	text_put_fields(&to, "predicted", sum, SUMMARY_FIELDS);
+	return to.failed ? -1 : 0;
 }
 
 struct list {

@@ -79,54 +79,55 @@ static void limits_fields(const struct snapshot_limits *l, struct text_field f[2
 	f[1] = (struct text_field){ "copy_blocks", l->copy_blocks, MAX_BLOCKS };
 }
 
-static void dump_file(const struct snapshot_file *f, FILE *to)
+static void dump_file(const struct snapshot_file *f, struct text_out *to)
 {
 	const struct filemap *m = &f->map;
 
-	fprintf(to, "file %lu %s depth %lu%s%s\n", (unsigned long)f->ino, kind_name[f->kind],
-		(unsigned long)m->depth, m->indirect ? " indirect" : "", f->grows ? " grows" : "");
+	text_put(to, "file %lu %s depth %lu%s%s\n", (unsigned long)f->ino, kind_name[f->kind],
+		 (unsigned long)m->depth, m->indirect ? " indirect" : "", f->grows ? " grows" : "");
 	for (size_t i = 0; i < m->n_ext; i++)
-		fprintf(to, "ext %lu %lu %llu%s\n", (unsigned long)m->ext[i].lblk,
-			(unsigned long)m->ext[i].len, (unsigned long long)m->ext[i].pblk,
-			m->ext[i].unwritten ? " u" : "");
+		text_put(to, "ext %lu %lu %llu%s\n", (unsigned long)m->ext[i].lblk,
+			 (unsigned long)m->ext[i].len, (unsigned long long)m->ext[i].pblk,
+			 m->ext[i].unwritten ? " u" : "");
 	for (uint32_t l = 0; l < m->depth; l++)
 		for (size_t i = 0; i < m->n_node[l]; i++)
-			fprintf(to, "node %lu %llu %lu\n", (unsigned long)l,
-				(unsigned long long)m->node[l][i].pblk,
-				(unsigned long)m->node[l][i].count);
+			text_put(to, "node %lu %llu %lu\n", (unsigned long)l,
+				 (unsigned long long)m->node[l][i].pblk,
+				 (unsigned long)m->node[l][i].count);
 }
 
-static void dump_ranges(const char *word, const struct rangeset *rs, FILE *to)
+static void dump_ranges(const char *word, const struct rangeset *rs, struct text_out *to)
 {
 	struct range r;
 
 	for (uint64_t at = 0; rs && rangeset_next(rs, at, &r); at = r.start + r.len)
-		fprintf(to, "%s %llu %llu\n", word, (unsigned long long)r.start,
-			(unsigned long long)r.len);
+		text_put(to, "%s %llu %llu\n", word, (unsigned long long)r.start,
+			 (unsigned long long)r.len);
 }
 
-int snapshot_dump(const struct snapshot *s, FILE *to)
+int snapshot_write(const struct snapshot *s, text_fn put, void *ctx)
 {
+	struct text_out to = { .put = put, .ctx = ctx };
 	struct text_field geo[GEO_FIELDS], limits[2];
 
 	geometry_fields(&s->geo, geo);
 	limits_fields(&s->limits, limits);
-	text_put_fields(to, "geometry", geo, GEO_FIELDS);
-	text_put_fields(to, "limits", limits, 2);
+	text_put_fields(&to, "geometry", geo, GEO_FIELDS);
+	text_put_fields(&to, "limits", limits, 2);
 	for (int i = 0; i < LEAVE_REASONS; i++)
-		fprintf(to, "count %s %llu\n", why_name[i], (unsigned long long)s->count[i]);
+		text_put(&to, "count %s %llu\n", why_name[i], (unsigned long long)s->count[i]);
 	for (size_t i = 0; i < s->n_file; i++)
-		dump_file(&s->file[i], to);
-	dump_ranges("free", s->free, to);
-	dump_ranges("fixed", s->fixed, to);
-	dump_ranges("avoid", s->avoid, to);
+		dump_file(&s->file[i], &to);
+	dump_ranges("free", s->free, &to);
+	dump_ranges("fixed", s->fixed, &to);
+	dump_ranges("avoid", s->avoid, &to);
 	for (size_t i = 0; i < s->n_left; i++)
-		fprintf(to, "left %lu %s %llu\n", (unsigned long)s->left_ino[i],
-			why_name[s->left_why[i]], (unsigned long long)s->left_runs[i]);
+		text_put(&to, "left %lu %s %llu\n", (unsigned long)s->left_ino[i],
+			 why_name[s->left_why[i]], (unsigned long long)s->left_runs[i]);
 	for (size_t i = 0; s->order && i < s->n_file; i++)
-		fprintf(to, "%s %lu\n", i < s->n_front ? "front" : "order",
-			(unsigned long)s->file[s->order[i]].ino);
-	return ferror(to) ? -1 : 0;
+		text_put(&to, "%s %lu\n", i < s->n_front ? "front" : "order",
+			 (unsigned long)s->file[s->order[i]].ino);
+	return to.failed ? -1 : 0;
 }
 
 struct parser {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "text.h"
 
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool ends_line(char c)
@@ -113,10 +116,26 @@ int text_get_fields(struct text *t, struct text_field *field, size_t n, struct e
 	return 0;
 }
 
-void text_put_fields(FILE *to, const char *word, const struct text_field *field, size_t n)
+void text_put(struct text_out *to, const char *fmt, ...)
 {
-	fputs(word, to);
+	char text[256]; /* a line of words and numbers, or a part of one */
+	va_list ap;
+	int len;
+
+	if (to->failed)
+		return;
+	va_start(ap, fmt);
+	len = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	assert(len >= 0 && (size_t)len < sizeof(text));
+	to->failed = to->put(to->ctx, text);
+}
+
+void text_put_fields(struct text_out *to, const char *word, const struct text_field *field,
+		     size_t n)
+{
+	text_put(to, "%s", word);
 	for (size_t i = 0; i < n; i++)
-		fprintf(to, " %s %llu", field[i].name, (unsigned long long)field[i].value);
-	fputc('\n', to);
+		text_put(to, " %s %llu", field[i].name, (unsigned long long)field[i].value);
+	text_put(to, "\n");
 }

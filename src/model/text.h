@@ -8,11 +8,11 @@
 #define SCALEDEFRAG_MODEL_TEXT_H
 
 #include "scaledefrag/error.h"
+#include "scaledefrag/snapshot.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 struct text {
 	const char *at;	  /* the next word is behind this, on the present line */
@@ -39,6 +39,15 @@ struct text_field {
 	uint64_t value, max;
 };
 int text_get_fields(struct text *t, struct text_field *field, size_t n, struct error *err);
-void text_put_fields(FILE *to, const char *word, const struct text_field *field, size_t n);
+
+/* Text on its way out. After a failure nothing more is handed on. */
+struct text_out {
+	text_fn put;
+	void *ctx;
+	int failed; /* what put returned */
+};
+void text_put(struct text_out *to, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void text_put_fields(struct text_out *to, const char *word, const struct text_field *field,
+		     size_t n);
 
 #endif

@@ -8,6 +8,7 @@
  * snapshot, --plan the plan, instead of the figures.
  */
 #include "scaledefrag/planner.h"
+#include "scaledefrag/report.h"
 #include "support/agedvol.h"
 #include <getopt.h>
 #include <stdlib.h>
@@ -128,7 +129,7 @@ static int run(const struct args *a, struct error *err)
 	struct plan *p = NULL;
 	struct clocks t[3];
 	long before = peak_mib();
-	int rc = s && a->dump ? snapshot_dump(s, stdout) : -1;
+	int rc = s && a->dump ? report_snapshot(stdout, s) : -1;
 	if (!s || a->dump)
 		goto out;
 	t[0] = now();
@@ -140,7 +141,7 @@ static int run(const struct args *a, struct error *err)
 	t[2] = now();
 	rc = 0;
 	if (a->dump_plan)
-		rc = plan_dump(p, stdout);
+		rc = report_plan(stdout, p);
 	else
 		print(a, s, p, t, before);
 out:

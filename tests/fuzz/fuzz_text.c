@@ -2,6 +2,7 @@
 /* The input: a snapshot, a zero byte, a plan. */
 #include "fuzz.h"
 #include "scaledefrag/planner.h"
+#include "scaledefrag/report.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +22,12 @@ static void snapshot_round(const struct snapshot *s)
 	struct snapshot *again;
 	struct error err;
 
-	if (!f || snapshot_dump(s, f) || fclose(f))
+	if (!f || report_snapshot(f, s) || fclose(f))
 		abort();
 	if (snapshot_parse(one, &again, &err))
 		fuzz_wrong("a snapshot doesn't parse back: %s", err.text);
 	f = open_memstream(&two, &n_two);
-	if (!f || snapshot_dump(again, f) || fclose(f))
+	if (!f || report_snapshot(f, again) || fclose(f))
 		abort();
 	if (strcmp(one, two))
 		fuzz_wrong("a snapshot changes when it is parsed back");
@@ -43,12 +44,12 @@ static void plan_round(const struct plan *p)
 	struct plan *again;
 	struct error err;
 
-	if (!f || plan_dump(p, f) || fclose(f))
+	if (!f || report_plan(f, p) || fclose(f))
 		abort();
 	if (plan_parse(one, &again, &err))
 		fuzz_wrong("a plan doesn't parse back: %s", err.text);
 	f = open_memstream(&two, &n_two);
-	if (!f || plan_dump(again, f) || fclose(f))
+	if (!f || report_plan(f, again) || fclose(f))
 		abort();
 	if (strcmp(one, two))
 		fuzz_wrong("a plan changes when it is parsed back");

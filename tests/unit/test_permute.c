@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "../../src/plan/plan_internal.h"
+#include "scaledefrag/report.h"
 #include "support/randomvol.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static char *text_of(const struct plan *p)
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 	assert_non_null(f);
-	assert_int_equal(plan_dump(p, f), 0);
+	assert_int_equal(report_plan(f, p), 0);
 	fclose(f);
 	end_of_plan = strstr(text, "predicted");
 	assert_non_null(end_of_plan);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "scaledefrag/plan.h"
+#include "scaledefrag/report.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +58,7 @@ static char *dump(const struct plan *p)
 	FILE *to = open_memstream(&text, &len);
 
 	assert_non_null(to);
-	assert_int_equal(plan_dump(p, to), 0);
+	assert_int_equal(report_plan(to, p), 0);
 	fclose(to);
 	return text;
 }
@@ -96,7 +97,7 @@ static void test_plan_parse__good(void **state)
 	plan_free(p);
 }
 
-static void test_plan_dump__parses_back(void **state)
+static void test_plan_write__parses_back(void **state)
 {
 	struct plan *a = parse(good), *b;
 	char *first = dump(a), *second;
@@ -111,7 +112,7 @@ static void test_plan_dump__parses_back(void **state)
 	plan_free(b);
 }
 
-static void test_plan_dump__empty_plan(void **state)
+static void test_plan_write__empty_plan(void **state)
 {
 	struct plan *p = parse("plan 1\n");
 	char *text = dump(p);
@@ -307,8 +308,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plan_parse__good),
-		cmocka_unit_test(test_plan_dump__parses_back),
-		cmocka_unit_test(test_plan_dump__empty_plan),
+		cmocka_unit_test(test_plan_write__parses_back),
+		cmocka_unit_test(test_plan_write__empty_plan),
 		cmocka_unit_test(test_plan_add_file__counts_copies),
 		cmocka_unit_test(test_plan_parse__malformed),
 		cmocka_unit_test(test_plan_apply__takes_at_once_and_frees_later),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "scaledefrag/planner.h"
+#include "scaledefrag/report.h"
 #include "support/randomvol.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static char *plan_text(const struct plan *p)
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 	assert_non_null(f);
-	assert_int_equal(plan_dump(p, f), 0);
+	assert_int_equal(report_plan(f, p), 0);
 	assert_int_equal(fclose(f), 0);
 	return text;
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "scaledefrag/indirect.h"
+#include "scaledefrag/report.h"
 #include "scaledefrag/scan.h"
 #include "support/faultdev.h"
 #include "support/image.h"
@@ -352,7 +353,7 @@ static char *dump(const struct snapshot *s)
 	FILE *to = open_memstream(&text, &size);
 
 	assert_non_null(to);
-	assert_int_equal(snapshot_dump(s, to), 0);
+	assert_int_equal(report_snapshot(to, s), 0);
 	fclose(to);
 	return text;
 }

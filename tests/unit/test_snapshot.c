@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "scaledefrag/report.h"
 #include "scaledefrag/snapshot.h"
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ static char *dump(const struct snapshot *s)
 	FILE *to = open_memstream(&text, &len);
 
 	assert_non_null(to);
-	assert_int_equal(snapshot_dump(s, to), 0);
+	assert_int_equal(report_snapshot(to, s), 0);
 	fclose(to);
 	return text;
 }
@@ -91,7 +92,7 @@ static void test_snapshot_parse__sample(void **state)
 	snapshot_free(s);
 }
 
-static void test_snapshot_dump__parses_back(void **state)
+static void test_snapshot_write__parses_back(void **state)
 {
 	struct snapshot *a = parse(sample), *b;
 	char *first = dump(a), *second;
@@ -106,7 +107,7 @@ static void test_snapshot_dump__parses_back(void **state)
 	snapshot_free(b);
 }
 
-static void test_snapshot_dump__block_mapped(void **state)
+static void test_snapshot_write__block_mapped(void **state)
 {
 	struct snapshot *s = parse(GEO "file 12 dir depth 0\next 0 1 5\n"
 				       "file 13 file depth 0 indirect\n"
@@ -395,8 +396,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_snapshot_parse__sample),
-		cmocka_unit_test(test_snapshot_dump__parses_back),
-		cmocka_unit_test(test_snapshot_dump__block_mapped),
+		cmocka_unit_test(test_snapshot_write__parses_back),
+		cmocka_unit_test(test_snapshot_write__block_mapped),
 		cmocka_unit_test(test_snapshot_set_order__unknown_repeated_and_missing),
 		cmocka_unit_test(test_state_reading__stretches),
 		cmocka_unit_test(test_reading_score__no_pairs),
