@@ -14,7 +14,11 @@
 static const struct {
 	enum plan_mode mode;
 	const char *name;
-} candidate[] = { { PLAN_FILES, "files" }, { PLAN_FREE, "free" }, { PLAN_SHRINK, "shrink" } };
+} candidate[] = { { PLAN_FILES, "files" },
+		  { PLAN_FREE, "free" },
+		  { PLAN_SHRINK, "shrink" },
+		  /* only when it is asked for: its order takes reading every directory */
+		  { PLAN_LAYOUT, "layout" } };
 
 #define CANDIDATES (sizeof(candidate) / sizeof(candidate[0]))
 _Static_assert(CANDIDATES <= REPORT_MODES, "report.h: too few modes");
@@ -122,6 +126,8 @@ int advice_modes(struct run *run, struct error *err)
 		struct plan *made = NULL;
 		int rc;
 
+		if (candidate[i].mode == PLAN_LAYOUT && !asked)
+			continue;
 		m->name = candidate[i].name;
 		r->n_modes = i + 1;
 		if (!asked && !few && candidate[i].mode != PLAN_FILES)

@@ -108,6 +108,8 @@ int run_discard_behind(struct run *run, struct error *err);
 /* The last step, after the log was emptied and everything flushed: gives free space back. */
 int run_discard(struct run *run, struct error *err);
 
+/* The file at this place of the snapshot, as the state has it now; neither path nor reason. */
+struct report_file figures_file(const struct run *run, size_t i);
 void figures_options(struct run *run);
 void figures_volume(struct run *run);
 void figures_before(struct run *run);

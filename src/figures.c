@@ -3,6 +3,7 @@
 #include "engine_run.h"
 #include "scaledefrag/array.h"
 #include "scaledefrag/scan.h"
+#include "scaledefrag/sort.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -107,13 +108,6 @@ static int more_runs_first(const void *a, const void *b)
 	return (x->ino > y->ino) - (x->ino < y->ino);
 }
 
-static int cmp_u32(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 struct inos {
 	uint32_t *at; /* sorted */
 	size_t n;
@@ -121,7 +115,7 @@ struct inos {
 
 static bool listed(const struct inos *v, uint32_t ino)
 {
-	return v->n && bsearch(&ino, v->at, v->n, sizeof(*v->at), cmp_u32);
+	return v->n && bsearch(&ino, v->at, v->n, sizeof(*v->at), sort_compare_u32);
 }
 
 /* Files that the plan moves, which was or was not carried out, and where it ends early. */
@@ -149,8 +143,19 @@ static const char *why_fragmented(const struct report_file *f, const struct fate
 		return "a run would move it";
 	if (listed(&fate->later, f->ino))
 		return "left for another run";
-	return f->blocks > longest_free ? "no free run is long enough for it"
+	return f->blocks > longest_free ? "no free run is long enough, and no room could be made"
 					: "no move would make it better";
+}
+
+struct report_file figures_file(const struct run *run, size_t i)
+{
+	const struct filemap *m = state_map(run->st, i);
+	uint64_t blocks = filemap_blocks(m->ext, m->n_ext);
+
+	return (struct report_file){ .ino = run->s->file[i].ino,
+				     .runs = filemap_runs(m->ext, m->n_ext),
+				     .blocks = blocks,
+				     .ideal_runs = ideal_runs(run->ideal, blocks) };
 }
 
 /* Files that stay fragmented: counted all, listed at most `list` of them, the worst first. */
@@ -168,12 +173,8 @@ static int list_stay(struct run *run)
 		goto out;
 	rangeset_longest(run->st->free, &longest);
 	for (size_t i = 0; i < run->s->n_file; i++) {
-		const struct filemap *m = state_map(run->st, i);
-		struct report_file f = { .ino = run->s->file[i].ino };
+		struct report_file f = figures_file(run, i);
 
-		f.runs = filemap_runs(m->ext, m->n_ext);
-		f.blocks = filemap_blocks(m->ext, m->n_ext);
-		f.ideal_runs = ideal_runs(run->ideal, f.blocks);
 		if (f.runs <= f.ideal_runs)
 			continue;
 		f.why = why_fragmented(&f, &fate, longest.len);
@@ -199,7 +200,8 @@ static void name_them(struct report_file *v, size_t n, const uint32_t *inos, cha
 		      size_t total)
 {
 	for (size_t i = 0; i < n; i++) {
-		const uint32_t *at = bsearch(&v[i].ino, inos, total, sizeof *inos, cmp_u32);
+		const uint32_t *at =
+			bsearch(&v[i].ino, inos, total, sizeof *inos, sort_compare_u32);
 
 		if (at && paths[at - inos])
 			v[i].path = strdup(paths[at - inos]);
@@ -233,7 +235,7 @@ static void look_up_names(struct run *run)
 		inos[k++] = r->dropped[i].ino;
 	for (size_t i = 0; i < r->n_worst; i++)
 		inos[k++] = r->worst[i].ino;
-	qsort(inos, n, sizeof *inos, cmp_u32);
+	qsort(inos, n, sizeof *inos, sort_compare_u32);
 	n = unique(inos, n);
 	if (scan_names(run->v, inos, n, paths, &ignored) == 0) {
 		name_them(r->stay, r->n_stay, inos, paths, n);

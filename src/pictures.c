@@ -32,12 +32,8 @@ static void find_worst(struct run *run)
 	if (!v)
 		return;
 	for (size_t i = 0; i < run->s->n_file; i++) {
-		const struct filemap *m = state_map(run->st, i);
-		struct report_file f = { .ino = run->s->file[i].ino };
+		struct report_file f = figures_file(run, i);
 
-		f.runs = filemap_runs(m->ext, m->n_ext);
-		f.blocks = filemap_blocks(m->ext, m->n_ext);
-		f.ideal_runs = ideal_runs(run->ideal, f.blocks);
 		if (f.runs > f.ideal_runs)
 			run->r->n_worst = keep_worst(v, run->r->n_worst, cap, &f);
 	}

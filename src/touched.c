@@ -3,6 +3,7 @@
 #include "engine_run.h"
 #include "scaledefrag/array.h"
 #include "scaledefrag/scan.h"
+#include "scaledefrag/sort.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,13 +34,6 @@ void run_release(struct run *run)
 	rangeset_free(run->written);
 }
 
-static int cmp_u32(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static int cmp_range(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
@@ -55,7 +49,7 @@ static int add_bad_ino(struct run *run, uint32_t ino)
 		return -1;
 	run->bad_ino = v;
 	v[run->n_bad_ino++] = ino;
-	qsort(v, run->n_bad_ino, sizeof *v, cmp_u32);
+	qsort(v, run->n_bad_ino, sizeof *v, sort_compare_u32);
 	return 0;
 }
 
@@ -153,9 +147,9 @@ static uint64_t runs_now(const struct run *run, uint32_t ino)
 		m = state_map(run->st, (size_t)(f - run->s->file));
 		return filemap_runs(m->ext, m->n_ext);
 	}
-	left = run->s->n_left
-		       ? bsearch(&ino, run->s->left_ino, run->s->n_left, sizeof(ino), cmp_u32)
-		       : NULL;
+	left = run->s->n_left ? bsearch(&ino, run->s->left_ino, run->s->n_left, sizeof(ino),
+					sort_compare_u32)
+			      : NULL;
 	return left ? run->s->left_runs[left - run->s->left_ino] : 0;
 }
 
@@ -213,7 +207,7 @@ static size_t sort_unique(uint32_t *v, size_t n)
 {
 	size_t k = 0;
 
-	qsort(v, n, sizeof *v, cmp_u32);
+	qsort(v, n, sizeof *v, sort_compare_u32);
 	for (size_t i = 0; i < n; i++)
 		if (i == 0 || v[i] != v[i - 1])
 			v[k++] = v[i];

@@ -63,7 +63,7 @@ struct report_mode { /* what a run in this mode would do, by its plan */
 #define REPORT_MODES 4
 
 struct report {
-	const char *name; /* volume_name */
+	const char *name; /* as it was given */
 	char what[160];	  /* volume_what */
 	uint32_t block_size;
 	enum report_outcome outcome;

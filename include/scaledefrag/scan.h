@@ -65,7 +65,4 @@ int scan_free(struct volume *v, unsigned threads, struct rangeset **out, struct 
  */
 int scan_names(struct volume *v, const uint32_t *inos, size_t n, char **paths, struct error *err);
 
-/* Why a file is left alone: a static phrase for reports. */
-const char *scan_reason(enum leave_reason why);
-
 #endif

@@ -56,7 +56,6 @@ struct volume;
 int volume_open(const struct volume_options *o, struct volume **out, struct error *err);
 void volume_close(struct volume *v); /* NULL is fine; releases locks last */
 
-const char *volume_name(const struct volume *v); /* the path as the user gave it */
 /* For messages: what e2fsck has to be given, PATH or 'PATH?offset=N', quoted for a shell. With
  * --partition this is not the name. */
 const char *volume_arg(const struct volume *v);

@@ -95,3 +95,17 @@ bool sort_by_key(void *items, size_t n, size_t size)
 		return sort(items, n, 24);
 	}
 }
+
+int sort_compare_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+int sort_compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}

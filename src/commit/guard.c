@@ -8,6 +8,7 @@
  * What is read here stays in the overlay for the commit.
  */
 #include "internal.h"
+#include "scaledefrag/sort.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,19 +26,12 @@ static int list_add(struct block_list *l, uint64_t block, struct error *err)
 	return 0;
 }
 
-static int compare_block(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void list_sort(struct block_list *l)
 {
 	size_t n = 0;
 
 	if (l->n)
-		qsort(l->block, l->n, sizeof(*l->block), compare_block);
+		qsort(l->block, l->n, sizeof(*l->block), sort_compare_u64);
 	for (size_t i = 0; i < l->n; i++)
 		if (n == 0 || l->block[n - 1] != l->block[i])
 			l->block[n++] = l->block[i];
@@ -46,7 +40,7 @@ static void list_sort(struct block_list *l)
 
 static bool list_has(const struct block_list *l, uint64_t block)
 {
-	return l->n && bsearch(&block, l->block, l->n, sizeof(block), compare_block) != NULL;
+	return l->n && bsearch(&block, l->block, l->n, sizeof(block), sort_compare_u64) != NULL;
 }
 
 /* A node of the mapping before the batch that the batch changes, frees or moves records of; or the

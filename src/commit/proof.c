@@ -5,6 +5,7 @@
  * the disk, not what will be; a mistake in between would be written, checksums and all.
  */
 #include "proof.h"
+#include "scaledefrag/sort.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,20 +109,13 @@ static void add(struct blocks *l, const uint64_t *from, size_t n)
 	l->n += n;
 }
 
-static int by_number(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Are they the same blocks, each once? Sorts both. */
 static bool same_blocks(struct blocks *a, struct blocks *b)
 {
 	if (a->n)
-		qsort(a->at, a->n, sizeof(*a->at), by_number);
+		qsort(a->at, a->n, sizeof(*a->at), sort_compare_u64);
 	if (b->n)
-		qsort(b->at, b->n, sizeof(*b->at), by_number);
+		qsort(b->at, b->n, sizeof(*b->at), sort_compare_u64);
 	for (size_t i = 0; i < a->n && a->n == b->n; i++)
 		if (a->at[i] != b->at[i] || (i && a->at[i] == a->at[i - 1]))
 			return false;

@@ -2,6 +2,7 @@
 /* indirect: numbers and bytes of block-mapped files. */
 #include "scaledefrag/indirect.h"
 #include "scaledefrag/array.h"
+#include "scaledefrag/sort.h"
 #include "tree.h"
 
 #include <assert.h>
@@ -127,13 +128,6 @@ static int add_rewritten(struct numbers *l, const struct move *m, uint32_t block
 	return 0;
 }
 
-static int by_number(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 int indirect_rewritten(const struct filemap *after, const struct move *moves, size_t n,
 		       uint32_t block_size, uint32_t **number, size_t *n_number, struct error *err)
 {
@@ -144,7 +138,7 @@ int indirect_rewritten(const struct filemap *after, const struct move *moves, si
 		if (add_rewritten(&l, &moves[i], block_size, err))
 			goto fail;
 	if (l.n)
-		qsort(l.at, l.n, sizeof(*l.at), by_number);
+		qsort(l.at, l.n, sizeof(*l.at), sort_compare_u32);
 	for (size_t i = 0; i < l.n; i++) {
 		if (k && l.at[k - 1] == l.at[i])
 			continue;

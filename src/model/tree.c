@@ -14,6 +14,7 @@
  * Cost: O(records + nodes + moves), and sorting the lists of the delta.
  */
 #include "tree.h"
+#include "scaledefrag/sort.h"
 
 #include "scaledefrag/geometry.h"
 #include "scaledefrag/indirect.h"
@@ -245,13 +246,6 @@ static int minimise(struct build *b, uint32_t block_size, struct error *err)
 	return grow(b, b->out.n_ext, err);
 }
 
-static int compare_blocks(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* A list of n blocks: NULL if there are none. */
 static int copy_blocks(const uint64_t *from, size_t n, uint64_t **to, struct error *err)
 {
@@ -280,7 +274,7 @@ static int make_delta(struct build *b, struct filemap_delta *d, struct error *er
 			t->changed = t->changed != NODE_SAME;
 		}
 	}
-	qsort(kept, d->n_kept, sizeof(*kept), compare_blocks);
+	qsort(kept, d->n_kept, sizeof(*kept), sort_compare_u64);
 	d->kept = kept;
 	d->n_taken = b->taken;
 	d->n_freed = b->n_spare - b->next_spare;
@@ -288,7 +282,7 @@ static int make_delta(struct build *b, struct filemap_delta *d, struct error *er
 	    copy_blocks(b->spare + b->next_spare, d->n_freed, &d->freed, err))
 		return -1;
 	if (d->n_freed)
-		qsort(d->freed, d->n_freed, sizeof(*d->freed), compare_blocks);
+		qsort(d->freed, d->n_freed, sizeof(*d->freed), sort_compare_u64);
 	return 0;
 }
 
@@ -308,7 +302,7 @@ static int make_indirect_delta(const struct build *b, uint32_t block_size, struc
 		return error_nomem(err, "listing indirect blocks");
 	for (size_t i = 0; i < d->n_kept; i++)
 		d->kept[i] = indirect_block(&b->out, d->number[i]);
-	qsort(d->kept, d->n_kept, sizeof(*d->kept), compare_blocks);
+	qsort(d->kept, d->n_kept, sizeof(*d->kept), sort_compare_u64);
 	return 0;
 }
 

@@ -352,12 +352,6 @@ int schedule_some(struct schedule *sc, size_t file, const struct move *moves, si
 	return 0;
 }
 
-static int by_block(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-	return (*x > *y) - (*x < *y);
-}
-
 static uint64_t *sorted_nodes(const struct filemap *map, size_t *n)
 {
 	uint64_t *at = malloc((filemap_nodes(map) + 1) * sizeof(*at));
@@ -367,7 +361,7 @@ static uint64_t *sorted_nodes(const struct filemap *map, size_t *n)
 			at[(*n)++] = map->node[l][i].pblk;
 	}
 	if (at && *n > 1)
-		qsort(at, *n, sizeof(*at), by_block);
+		qsort(at, *n, sizeof(*at), sort_compare_u64);
 	return at;
 }
 

@@ -30,7 +30,7 @@ static const struct {
 } left[LEAVE_REASONS] = {
 	[LEAVE_NONE] = { "movable", "movable" },
 	[LEAVE_NOTHING] = { "nothing_to_move", "without blocks of their own" },
-	[LEAVE_BLOCK_MAPPED] = { "block_mapped", "block-mapped (ext2/ext3 style)" },
+	[LEAVE_BLOCK_MAPPED] = { "block_mapped", "block-mapped, among 2^32 blocks or more" },
 	[LEAVE_RESERVED] = { "reserved", "reserved (journal and the like)" },
 	[LEAVE_ORPHAN_FILE] = { "orphan_file", "the orphan file" },
 	[LEAVE_EXCLUDED] = { "excluded", "dropped for I/O errors" },

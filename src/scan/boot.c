@@ -7,6 +7,7 @@
  * whatever it lists, which are files beside it. They are known by their usual places; symlinks are
  * not followed.
  */
+#include "scaledefrag/sort.h"
 #include "scan_internal.h"
 
 #include <stdlib.h>
@@ -132,13 +133,6 @@ static int find_pins(const struct source *src, struct pins *p)
 	return 0;
 }
 
-static int compare_ino(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 struct chosen {
 	const struct harvest *h;
 	const struct pins *p;
@@ -149,8 +143,8 @@ static enum leave_reason decide(const void *ctx, size_t file)
 	const struct chosen *c = ctx;
 	const struct snapshot_file *f = &c->h->file[file];
 
-	return f->kind == FILE_REGULAR &&
-			       bsearch(&f->ino, c->p->ino, c->p->n, sizeof(f->ino), compare_ino)
+	return f->kind == FILE_REGULAR && bsearch(&f->ino, c->p->ino, c->p->n, sizeof(f->ino),
+						  sort_compare_u32)
 		       ? LEAVE_BOOT
 		       : LEAVE_NONE;
 }
@@ -161,7 +155,7 @@ int boot_pin(const struct source *src, struct harvest *h, struct error *err)
 	int ret = find_pins(src, &p);
 
 	if (!ret && p.n) {
-		qsort(p.ino, p.n, sizeof(*p.ino), compare_ino);
+		qsort(p.ino, p.n, sizeof(*p.ino), sort_compare_u32);
 		ret = harvest_leave(h, decide, &(struct chosen){ h, &p }, err);
 	}
 	free(p.ino);

@@ -3,6 +3,7 @@
  * scan: what an inode is and what happens to it. The two tables are the whole policy: `kinds` says
  * which inodes have blocks at all, `rules` which of those stay where they are, and why.
  */
+#include "scaledefrag/sort.h"
 #include "scan_internal.h"
 
 #include <stdlib.h>
@@ -38,17 +39,10 @@ static bool is_orphan_file(const struct source *src, uint32_t ino)
 	       ino == src->fs.super->s_orphan_file_inum;
 }
 
-static int compare_ino(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static bool is_excluded(const struct source *src, uint32_t ino)
 {
 	return src->n_exclude &&
-	       bsearch(&ino, src->exclude, src->n_exclude, sizeof(ino), compare_ino);
+	       bsearch(&ino, src->exclude, src->n_exclude, sizeof(ino), sort_compare_u32);
 }
 
 /* The first rule that matches decides. */
@@ -60,24 +54,6 @@ static const struct rule {
 	{ LEAVE_ORPHAN_FILE, is_orphan_file },
 	{ LEAVE_EXCLUDED, is_excluded },
 };
-
-static const char *const reasons[LEAVE_REASONS] = {
-	[LEAVE_NONE] = "can be moved",
-	[LEAVE_NOTHING] = "has no blocks of its own",
-	[LEAVE_BLOCK_MAPPED] =
-		"block-mapped, in a file system of more than 2^32 blocks, left alone",
-	[LEAVE_RESERVED] = "reserved inode, never moved",
-	[LEAVE_ORPHAN_FILE] = "the file system's orphan file, never moved",
-	[LEAVE_EXCLUDED] = "dropped: its blocks can't be read or written",
-	[LEAVE_BOOT] = "boot code knows it by block number, left alone",
-	[LEAVE_SCOPE] = "outside of the chosen scope",
-	[LEAVE_PINNED] = "pinned by --pin",
-};
-
-const char *scan_reason(enum leave_reason why)
-{
-	return (unsigned)why < LEAVE_REASONS ? reasons[why] : "unknown";
-}
 
 static bool has_pointers(const struct ext2_inode *inode)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* scan: names of inodes: the first one found by a breadth-first walk (walk.c). */
+#include "scaledefrag/sort.h"
 #include "scan_internal.h"
 
 #include <stdlib.h>
@@ -11,17 +12,10 @@ struct finder {
 	char **paths;
 };
 
-static int compare_ino(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static int found(void *ctx, struct named *n, bool *enough, struct error *err)
 {
 	struct finder *f = ctx;
-	const uint32_t *hit = bsearch(&n->ino, f->inos, f->n, sizeof(n->ino), compare_ino);
+	const uint32_t *hit = bsearch(&n->ino, f->inos, f->n, sizeof(n->ino), sort_compare_u32);
 	bool too_long;
 	char *path;
 

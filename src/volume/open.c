@@ -156,11 +156,6 @@ void volume_close(struct volume *v)
 	free(v);
 }
 
-const char *volume_name(const struct volume *v)
-{
-	return v->target.name;
-}
-
 const char *volume_arg(const struct volume *v)
 {
 	return v->target.arg;

@@ -43,3 +43,9 @@ is "nothing to gain: none is recommended" grep -q '^recommended: none' out
 is "and null in JSON" j '.recommended_mode == null'
 "$BIN" -c -q c.img >out 2>&1
 is "-q: nothing" equal "$(wc -c <out)" 0
+
+# reading the order of all files takes time: layout has a line when it is asked for
+image demo d.img
+is "layout isn't looked at unasked" sh -c '"$0" -c --json d.img | jq -e "[.modes[].name?, .modes[].mode?] | index(\"layout\") == null"' "$BIN"
+"$BIN" -c --mode layout --json d.img >r.json
+is "--mode layout: its line" j '.modes[] | select(.mode == "layout") | .bytes > 0 and .predicted.fragmented_files == 0'
