@@ -23,11 +23,11 @@ enum cell_class {
 
 /* How a cell, or several, is drawn: one glance has one answer. */
 enum cell_look {
-	LOOK_FREE,	 /* at least 7/8 free */
-	LOOK_FIXED,	 /* else: at least half fixed */
-	LOOK_FRAGMENTED, /* else: at least 1/8 of what is in files is in fragmented ones */
-	LOOK_MIXED,	 /* else: at least 1/8 free */
-	LOOK_WHOLE,
+	LOOK_WHOLE,	 /* 5. none of those */
+	LOOK_FRAGMENTED, /* 3. at least 1/8 of what is in files is in fragmented ones */
+	LOOK_MIXED,	 /* 4. at least 1/8 free */
+	LOOK_FREE,	 /* 1. at least 7/8 free */
+	LOOK_FIXED,	 /* 2. at least half fixed */
 	LOOKS
 };
 

@@ -3,6 +3,7 @@
  * map: pictures as characters. What a cell is shows by its shape alone; colours only help, and are
  * of those that the usual kinds of colour blindness tell apart.
  */
+#include "names.h"
 #include "numbers.h"
 #include "scaledefrag/report.h"
 #include <string.h>
@@ -10,18 +11,14 @@
 #define ROWS_MAX 8u /* of one picture */
 
 static const struct {
-	const char *ascii, *unicode, *colour, *text;
+	const char *ascii, *unicode, *colour;
 } look[LOOKS] = {
-	[LOOK_WHOLE] = { "#", "\xe2\x96\x88", "36", "contiguous files" },
-	[LOOK_FRAGMENTED] = { "x", "\xe2\x96\x9e", "1;33", "fragmented files" },
-	[LOOK_MIXED] = { "+", "\xe2\x96\x91", "36", "files, and free space between" },
-	[LOOK_FREE] = { ".", "\xc2\xb7", "2", "free" },
-	[LOOK_FIXED] = { "=", "\xe2\x89\xa1", "35", "fixed" },
+	[LOOK_WHOLE] = { "#", "\xe2\x96\x88", "36" },
+	[LOOK_FRAGMENTED] = { "x", "\xe2\x96\x9e", "1;33" },
+	[LOOK_MIXED] = { "+", "\xe2\x96\x91", "36" },
+	[LOOK_FREE] = { ".", "\xc2\xb7", "2" },
+	[LOOK_FIXED] = { "=", "\xe2\x89\xa1", "35" },
 };
-
-/* In the order of the legend. */
-static const enum cell_look order[LOOKS] = { LOOK_WHOLE, LOOK_FRAGMENTED, LOOK_MIXED, LOOK_FREE,
-					     LOOK_FIXED };
 
 static void set_colour(FILE *to, const struct report_map_style *style, const char *colour)
 {
@@ -60,17 +57,17 @@ static void legend(FILE *to, const struct report_map_style *style, unsigned widt
 	unsigned column = 0;
 
 	for (int i = 0; i < LOOKS; i++) {
-		unsigned len = (unsigned)strlen(look[order[i]].text) + 2;
+		unsigned len = (unsigned)strlen(name_look(i)) + 2;
 
 		if (column && column + 2 + len > width) {
 			fputc('\n', to);
 			column = 0;
 		}
 		fputs("  ", to);
-		set_colour(to, style, look[order[i]].colour);
-		put(to, style, order[i]);
+		set_colour(to, style, look[i].colour);
+		put(to, style, i);
 		set_colour(to, style, "0");
-		fprintf(to, " %s", look[order[i]].text);
+		fprintf(to, " %s", name_look(i));
 		column += len + 2;
 	}
 	fputc('\n', to);

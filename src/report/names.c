@@ -75,3 +75,16 @@ void report_release(struct report *r)
 	r->n_stay = r->n_dropped = r->n_worst = 0;
 	r->picture_before = r->picture_after = NULL;
 }
+
+const char *name_look(enum cell_look k)
+{
+	static const char *const name[LOOKS] = {
+		[LOOK_WHOLE] = "contiguous files",
+		[LOOK_FRAGMENTED] = "fragmented files",
+		[LOOK_MIXED] = "files, and free space between",
+		[LOOK_FREE] = "free",
+		[LOOK_FIXED] = "fixed",
+	};
+
+	return name[k];
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* svg: the maps. Colours after Okabe and Ito, and of five lightnesses: they print in grey too. */
 #include "draw.h"
+#include "names.h"
 #include "numbers.h"
 #include <stdlib.h>
 
@@ -8,18 +9,10 @@
 #define COLUMNS (DRAW_WIDTH / CELL)
 #define LINE	22u /* height of a line of text */
 
-static const struct {
-	const char *colour, *text;
-} look[LOOKS] = {
-	[LOOK_WHOLE] = { "#0072b2", "contiguous files" },
-	[LOOK_FRAGMENTED] = { "#e69f00", "fragmented files" },
-	[LOOK_MIXED] = { "#9ad0f0", "files, and free space between" },
-	[LOOK_FREE] = { "#f0f0f0", "free" },
-	[LOOK_FIXED] = { "#333333", "fixed" },
+static const char *const colour[LOOKS] = {
+	[LOOK_WHOLE] = "#0072b2", [LOOK_FRAGMENTED] = "#e69f00", [LOOK_MIXED] = "#9ad0f0",
+	[LOOK_FREE] = "#f0f0f0",  [LOOK_FIXED] = "#333333",
 };
-
-static const enum cell_look order[LOOKS] = { LOOK_WHOLE, LOOK_FRAGMENTED, LOOK_MIXED, LOOK_FREE,
-					     LOOK_FIXED };
 
 void draw_text(FILE *to, const char *text)
 {
@@ -56,7 +49,7 @@ const char *draw_second(const struct report *r)
 /* All cells of one look, as a path of boxes, each as long as it can be. */
 static void draw_look(FILE *to, const struct picture *p, enum cell_look k, unsigned top)
 {
-	fprintf(to, "<path fill=\"%s\" d=\"", look[k].colour);
+	fprintf(to, "<path fill=\"%s\" d=\"", colour[k]);
 	for (uint32_t c = 0, n; c < p->n_cells; c += n) {
 		n = 1;
 		if (picture_look(p, c, 1) != k)
@@ -79,7 +72,7 @@ static unsigned draw_map(FILE *to, const struct picture *p, unsigned top, const 
 {
 	fprintf(to, "<text x=\"0\" y=\"%u\">%s</text>\n", top + LINE - 6, title);
 	for (int i = 0; i < LOOKS; i++)
-		draw_look(to, p, order[i], top + LINE);
+		draw_look(to, p, i, top + LINE);
 	return top + map_height(p);
 }
 
@@ -88,7 +81,7 @@ static void draw_legend(FILE *to, unsigned top)
 	unsigned x = 0;
 
 	for (int i = 0; i < LOOKS; i++) {
-		const char *text = look[order[i]].text;
+		const char *text = name_look(i);
 		unsigned len = 0;
 
 		while (text[len])
@@ -96,7 +89,7 @@ static void draw_legend(FILE *to, unsigned top)
 		fprintf(to,
 			"<rect x=\"%u\" y=\"%u\" width=\"12\" height=\"12\" fill=\"%s\" "
 			"stroke=\"#888\"/><text x=\"%u\" y=\"%u\">%s</text>\n",
-			x, top + 5, look[order[i]].colour, x + 18, top + LINE - 6, text);
+			x, top + 5, colour[i], x + 18, top + LINE - 6, text);
 		x += 50 + len * 8;
 	}
 }
