@@ -72,6 +72,7 @@ errcode_t boot_look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32_t
 	*ino = EXT2_ROOT_INO;
 	for (const char *end; *path; path = *end ? end + 1 : end) {
 		ext2_ino_t next = 0;
+		bool checked;
 
 		end = strchrnul(path, '/');
 		if (end == path)
@@ -87,6 +88,9 @@ errcode_t boot_look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32_t
 		if (ret == EXT2_ET_FILE_NOT_FOUND)
 			return 0;
 		if (ret)
+			return ret;
+		ret = inode_is_checked(fs, next, &checked);
+		if (ret || !checked)
 			return ret;
 		*ino = next;
 	}

@@ -37,10 +37,17 @@ static int on_name(void *ctx, struct named *n, bool *enough, struct error *err)
 {
 	struct order *o = ctx;
 	const struct snapshot_file *f = snapshot_find(o->s, n->ino);
+	bool checked = true;
+	errcode_t ret;
 
 	(void)enough;
 	if (o->growth && f && f->kind == FILE_REGULAR && growth_by_name(n->name, n->len))
 		o->s->file[f - o->s->file].grows = true;
+	if (!f && (ret = inode_is_checked(volume_fs(o->src->v), n->ino, &checked)))
+		return library_error(o->src->v, ret, n->ino, err);
+	if (!checked)
+		return source_damage(o->src, err, "a name of inode %u, which is not in use",
+				     n->ino);
 	return f && f->kind != FILE_DIRECTORY ? add(o, n->ino, err) : 0;
 }
 
@@ -94,15 +101,25 @@ int order_read(const struct source *src, const char *front, bool growth, struct 
 	       struct error *err)
 {
 	struct order o = { .src = src, .s = s, .growth = growth };
+	struct order first = { .src = src };
 	size_t n_front;
-	int rc = front ? add_front(&o, front, err) : 0;
+	int rc = -1;
 
-	n_front = o.n;
-	rc = rc || walk_tree(src->v, on_directory, on_name, &o, err) ||
-			     snapshot_set_order(s, o.ino, o.n, n_front, err) ||
-			     (growth && growth_by_times(src, s, err))
-		     ? -1
-		     : 0;
+	/* Paths are looked up when all that names lead to is known to be sound. */
+	if (walk_tree(src->v, on_directory, on_name, &o, err) ||
+	    (front && add_front(&first, front, err)))
+		goto out;
+	n_front = first.n;
+	for (size_t i = 0; i < o.n; i++) {
+		if (add(&first, o.ino[i], err))
+			goto out;
+	}
+	if (snapshot_set_order(s, first.ino, first.n, n_front, err) ||
+	    (growth && growth_by_times(src, s, err)))
+		goto out;
+	rc = 0;
+out:
 	free(o.ino);
+	free(first.ino);
 	return rc;
 }

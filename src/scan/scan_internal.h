@@ -47,6 +47,12 @@ int source_damage(const struct source *src, struct error *err, const char *fmt, 
 int library_error(const struct volume *v, errcode_t ret, uint32_t ino, struct error *err);
 int source_stopped(const struct source *src, struct error *err); /* -1 with ERROR_STOPPED, or 0 */
 
+/*
+ * Is it one of the inodes that the scan has checked? A name can point to others, whose maps may be
+ * anything: libext2fs must not follow them.
+ */
+errcode_t inode_is_checked(ext2_filsys fs, uint32_t ino, bool *yes);
+
 /* One block to read. Sorted by block, each block once. */
 struct want {
 	uint64_t block;
@@ -234,7 +240,10 @@ struct named {
 typedef int (*name_fn)(void *ctx, struct named *n, bool *enough, struct error *err);
 /* Every name, breadth first. */
 int walk_names(struct volume *v, name_fn fn, void *ctx, struct error *err);
-/* The same; `enter` is called for each directory before its names. */
+/*
+ * The same; `enter` is called for each directory before its names. A "." or ".." that isn't what it
+ * should be is damage here (ERROR_FSCK): paths can be looked up afterwards.
+ */
 typedef int (*dir_fn)(void *ctx, uint32_t ino, struct error *err);
 int walk_tree(struct volume *v, dir_fn enter, name_fn fn, void *ctx, struct error *err);
 /* "/a/b/name", malloc'ed; NULL: no memory, or *too_long. Inside a name_fn. */

@@ -32,6 +32,26 @@ int library_error(const struct volume *v, errcode_t ret, uint32_t ino, struct er
 			 volume_arg(v), ino, error_message(ret), volume_arg(v));
 }
 
+errcode_t inode_is_checked(ext2_filsys fs, uint32_t ino, bool *yes)
+{
+	uint32_t per_group = fs->super->s_inodes_per_group;
+	struct ext2_inode inode;
+	errcode_t ret;
+	dgrp_t group;
+
+	*yes = false;
+	if (!ino || ino > fs->super->s_inodes_count)
+		return 0;
+	group = ext2fs_group_of_ino(fs, ino);
+	if (ext2fs_has_group_desc_csum(fs) &&
+	    (ext2fs_bg_flags_test(fs, group, EXT2_BG_INODE_UNINIT) ||
+	     (ino - 1) % per_group >= per_group - ext2fs_bg_itable_unused(fs, group)))
+		return 0;
+	ret = ext2fs_read_inode(fs, ino, &inode);
+	*yes = !ret && inode.i_links_count; /* I9: so it is in use */
+	return ret;
+}
+
 int source_stopped(const struct source *src, struct error *err)
 {
 	if (!src->stop || !*src->stop)

@@ -21,6 +21,7 @@ struct dir {
 
 struct walk {
 	ext2_filsys fs;
+	const struct volume *v;
 	name_fn fn;
 	void *ctx;
 	struct dir *dir;
@@ -29,6 +30,7 @@ struct walk {
 	size_t n_names, cap_names;
 	ext2fs_inode_bitmap seen; /* directories */
 	struct error *err;
+	bool strict; /* "." and ".." count */
 	bool failed, enough;
 };
 
@@ -75,6 +77,17 @@ static int add_dir(struct walk *w, const struct named *n)
 	return 0;
 }
 
+/* One that the scan has checked. */
+static int enter_later(struct walk *w, const struct named *n)
+{
+	bool checked;
+	errcode_t ret = inode_is_checked(w->fs, n->ino, &checked);
+
+	if (ret)
+		return library_error(w->v, ret, n->ino, w->err);
+	return checked ? add_dir(w, n) : 0;
+}
+
 /* Without the filetype feature the entry does not say what it names. */
 static bool is_directory(const struct walk *w, const struct ext2_dir_entry *e)
 {
@@ -83,6 +96,16 @@ static bool is_directory(const struct walk *w, const struct ext2_dir_entry *e)
 	if (ext2fs_has_feature_filetype(w->fs->super))
 		return ext2fs_dirent_file_type(e) == EXT2_FT_DIR;
 	return !ext2fs_read_inode(w->fs, e->inode, &inode) && LINUX_S_ISDIR(inode.i_mode);
+}
+
+/* "." and ".." are what e2fsck would make of them? */
+static bool dots_fit(const struct walk *w, int entry, uint32_t ino)
+{
+	const struct dir *d = &w->dir[w->at];
+
+	if (entry == DIRENT_DOT_FILE)
+		return ino == d->ino;
+	return entry != DIRENT_DOT_DOT_FILE || ino == w->dir[d->parent].ino;
 }
 
 static int visit(ext2_ino_t dir, int entry, struct ext2_dir_entry *e, int offset, int blocksize,
@@ -95,14 +118,20 @@ static int visit(ext2_ino_t dir, int entry, struct ext2_dir_entry *e, int offset
 			   .bits = w->dir[w->at].bits,
 			   .walk = w };
 
-	(void)dir;
 	(void)offset;
 	(void)blocksize;
 	(void)buf;
+	if (w->strict && !dots_fit(w, entry, e->inode)) {
+		error_set(w->err, ERROR_FSCK,
+			  "%s: inode %u: its . or .. names inode %u; run: e2fsck -f %s",
+			  volume_arg(w->v), dir, e->inode, volume_arg(w->v));
+		w->failed = true;
+		return DIRENT_ABORT;
+	}
 	if (entry != DIRENT_OTHER_FILE || !n.len || !e->inode ||
 	    e->inode > w->fs->super->s_inodes_count)
 		return 0;
-	if (w->fn(w->ctx, &n, &w->enough, w->err) || (is_directory(w, e) && add_dir(w, &n))) {
+	if (w->fn(w->ctx, &n, &w->enough, w->err) || (is_directory(w, e) && enter_later(w, &n))) {
 		w->failed = true;
 		return DIRENT_ABORT;
 	}
@@ -120,7 +149,9 @@ static int start(struct walk *w)
 
 int walk_tree(struct volume *v, dir_fn enter, name_fn fn, void *ctx, struct error *err)
 {
-	struct walk w = { .fs = volume_fs(v), .fn = fn, .ctx = ctx, .err = err };
+	struct walk w = {
+		.fs = volume_fs(v), .v = v, .fn = fn, .ctx = ctx, .strict = enter, .err = err
+	};
 	int rc;
 
 	ext2fs_flush_icache(w.fs); /* it may be older than a commit */
