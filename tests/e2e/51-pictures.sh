@@ -54,7 +54,7 @@ sys.exit(bool(bad or open_tags))
 P
 is "the page is well formed and needs nothing else" python3 tags.py r.html
 is "the image is XML" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' m.svg
-is "the page has two maps and the histogram" equal "$(grep -c '<svg' r.html)" 3
+is "the page has the maps, the histogram and the flow" equal "$(grep -c '<svg' r.html)" 3
 is "the page is small" test "$(stat -c %s r.html)" -lt 1000000
 "$BIN" -q --report=r.html a.img
 is "-q --report: an earlier page is replaced" grep -q 'nothing to do' r.html

@@ -9,8 +9,8 @@ cp a.img b.img
 e2fsck -fy -C 5 b.img 5>theirs >/dev/null 2>&1
 "$BIN" -q -C 5 b.img 5>ours >out 2>err
 form='^[0-9]+ [0-9]+ [0-9]+ b\.img$'
-is "e2fsck's lines: number, number, number, name" sh -c '! grep -vE "$0" theirs' "$form"
-is "ours: the same" sh -c '! grep -vE "$0" ours' "$form"
+is "e2fsck's lines: number, number, number, name" sh -c 'test -s theirs && ! grep -vE "$0" theirs' "$form"
+is "ours: the same" sh -c 'test -s ours && ! grep -vE "$0" ours' "$form"
 is "there are some of each pass" equal "$(cut -d' ' -f1 ours | sort -nu | tr -d '\n')" 12345
 is "passes only go up" sh -c 'cut -d" " -f1 ours | sort -nc'
 is "done is never above the total" awk '$2 > $3 { exit 1 }' ours

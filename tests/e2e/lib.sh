@@ -99,5 +99,28 @@ done_well() {
 	cat "$T/why" "$T/err" "$T/fsck" | sed 's/^/# /' | head -30
 }
 
+# signal_after LINES SIGNAL ARG...: runs the program and sends it the signal when it has written so
+# many lines of progress; exit code of the program. The pipe has room for a single line, so the
+# signal is there before the line after the next one is out, however slow the machine is.
+signal_after() {
+	python3 - "$BIN" "$@" <<'P'
+import fcntl, os, signal, subprocess, sys
+program, lines, name, *args = sys.argv[1:]
+# SIGINT of a background job is ignored unless set anew
+signal.signal(signal.SIGINT, signal.default_int_handler)
+r, w = os.pipe2(os.O_DIRECT)
+fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, 4096)
+p = subprocess.Popen([program, '-C', str(w), *args], pass_fds=[w])
+os.close(w)
+seen, sent = 0, False
+while text := os.read(r, 65536):
+    seen += text.count(b'\n')
+    if seen >= int(lines) and not sent:
+        p.send_signal(getattr(signal, 'SIG' + name))
+        sent = True
+sys.exit(p.wait() & 0xff)
+P
+}
+
 # fragmented FILE: prints how many files are, by the program's own -c
 fragmented() { "$BIN" -c --json "$1" 2>/dev/null | jq .before.fragmented_files; }

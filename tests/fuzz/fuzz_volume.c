@@ -173,7 +173,7 @@ static struct base *start(struct bytes *in, unsigned *ask)
 	return b;
 }
 
-int fuzz_volume(const uint8_t *data, size_t size)
+static int one(const uint8_t *data, size_t size, bool move)
 {
 	struct bytes in = { data, size };
 	struct error err = ERROR_INIT;
@@ -182,23 +182,20 @@ int fuzz_volume(const uint8_t *data, size_t size)
 
 	if (look(b, ask, &err))
 		check_error(&err);
+	else if (move)
+		run(b, ask);
 	else
 		fuzz_say("fine");
-	images_restore(b, false);
+	images_restore(b, move);
 	return 0;
+}
+
+int fuzz_volume(const uint8_t *data, size_t size)
+{
+	return one(data, size, false);
 }
 
 int fuzz_engine(const uint8_t *data, size_t size)
 {
-	struct bytes in = { data, size };
-	struct error err = ERROR_INIT;
-	unsigned ask;
-	struct base *b = start(&in, &ask);
-
-	if (look(b, ask, &err))
-		check_error(&err);
-	else
-		run(b, ask);
-	images_restore(b, true);
-	return 0;
+	return one(data, size, true);
 }

@@ -8,9 +8,9 @@
 
 #define MIB (1ull << 20)
 
-static const struct place every_second = { .order = PLACE_FORWARD };
-static const struct place backward = { .order = PLACE_BACKWARD, .len = 2, .step = 5 };
-static const struct place shuffled = { .order = PLACE_SHUFFLED, .len = 3, .step = 4 };
+const struct place recipe_every_second = { .order = PLACE_FORWARD };
+const struct place recipe_backward = { .order = PLACE_BACKWARD, .len = 2, .step = 5 };
+const struct place recipe_shuffled = { .order = PLACE_SHUFFLED, .len = 3, .step = 4 };
 
 /* The usual content: files in a few ways of being fragmented, one contiguous, names and xattrs. */
 static void fill_usual(struct image *im)
@@ -20,11 +20,11 @@ static void fill_usual(struct image *im)
 	uint32_t dir = image_dir(im, IMAGE_ROOT, "dir"), ino;
 
 	image_put(im, IMAGE_ROOT, "contiguous", &whole, 12);
-	image_put(im, IMAGE_ROOT, "second", &every_second, 40);
-	ino = image_put(im, dir, "back", &backward, 60);
+	image_put(im, IMAGE_ROOT, "second", &recipe_every_second, 40);
+	ino = image_put(im, dir, "back", &recipe_backward, 60);
 	image_xattr(im, ino, "user.small", 20);
 	image_xattr(im, ino, "user.block", 600);
-	image_put(im, dir, "random", &shuffled, 150);
+	image_put(im, dir, "random", &recipe_shuffled, 150);
 	image_put(im, dir, "prealloc", &unwritten, 48);
 	image_symlink(im, dir, "fast", "random");
 	image_symlink(im, IMAGE_ROOT, "slow",
@@ -32,7 +32,7 @@ static void fill_usual(struct image *im)
 		      "a/block");
 }
 
-static void finish(struct image *im, const char *path)
+void recipe_finish(struct image *im, const char *path)
 {
 	image_close(im);
 	image_fsck(path, "-fn", 0);
@@ -45,7 +45,7 @@ static void usual(const char *path, uint64_t size, const char *features, const c
 	image_mke2fs(path, size, features, args);
 	im = image_open(path);
 	fill_usual(im);
-	finish(im, path);
+	recipe_finish(im, path);
 }
 
 static void make_base4k(const char *path)
@@ -87,9 +87,9 @@ static void make_shrink(const char *path)
 
 	image_mke2fs(path, 6 * MIB, "", "-b 1024 -N 128 -J size=1");
 	im = image_open(path);
-	image_put(im, IMAGE_ROOT, "deep", &every_second, 500);
+	image_put(im, IMAGE_ROOT, "deep", &recipe_every_second, 500);
 	image_put(im, IMAGE_ROOT, "leaves", &thirds, 100);
-	finish(im, path);
+	recipe_finish(im, path);
 }
 
 /* One long run, which a given plan cuts into many pieces: the tree grows. */
@@ -101,21 +101,22 @@ static void make_grow(const char *path)
 	image_mke2fs(path, 6 * MIB, "", "-b 1024 -N 128 -J size=1");
 	im = image_open(path);
 	image_put(im, IMAGE_ROOT, "grow", &whole, 800);
-	image_put(im, IMAGE_ROOT, "second", &every_second, 30);
-	finish(im, path);
+	image_put(im, IMAGE_ROOT, "second", &recipe_every_second, 30);
+	recipe_finish(im, path);
 }
 
-static void make_dirs(const char *path)
+void recipe_dirs(const char *path, const char *features, const char *args, int hashed_names,
+		 int linear_names, bool xattr)
 {
 	static const struct place apart = { .len = 1, .step = 3, .order = PLACE_BACKWARD };
 	uint32_t linear, hashed, file;
 	char name[128];
 	struct image *im;
 
-	image_mke2fs(path, 6 * MIB, "", "-b 1024 -N 512 -J size=1");
+	image_mke2fs(path, 6 * MIB, features, args);
 	im = image_open(path);
 	hashed = image_dir(im, IMAGE_ROOT, "hashed");
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < hashed_names; i++) {
 		snprintf(name, sizeof(name), "a-name-that-takes-some-room-in-the-directory-%04d",
 			 i);
 		image_symlink(im, hashed, name, "x");
@@ -124,15 +125,21 @@ static void make_dirs(const char *path)
 	image_fsck(path, "-fyD", 1); /* gives it an index */
 	im = image_open(path);
 	linear = image_dir(im, IMAGE_ROOT, "linear");
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < linear_names; i++) {
 		snprintf(name, sizeof(name), "another-name-that-takes-some-room-%04d", i);
 		image_symlink(im, linear, name, "y");
 	}
-	file = image_put(im, linear, "file", &every_second, 50);
-	image_xattr(im, file, "user.one", 40);
+	file = image_put(im, linear, "file", &recipe_every_second, 50);
+	if (xattr)
+		image_xattr(im, file, "user.one", 40);
 	image_shatter(im, hashed, &apart);
 	image_shatter(im, linear, &apart);
-	finish(im, path);
+	recipe_finish(im, path);
+}
+
+static void make_dirs(const char *path)
+{
+	recipe_dirs(path, "", "-b 1024 -N 512 -J size=1", 200, 60, true);
 }
 
 static void make_sparse(const char *path)
@@ -159,7 +166,7 @@ static void make_sparse(const char *path)
 	ino = image_file(im, IMAGE_ROOT, "beyond-the-end"); /* as fallocate -n makes them */
 	image_map(im, ino, beyond, 2, NULL, 4000);
 	free(p);
-	finish(im, path);
+	recipe_finish(im, path);
 }
 
 uint64_t recipe_room(const struct image *im, uint64_t len)
@@ -235,7 +242,7 @@ static void make_frees(const char *path)
 		put_two(im, name, at + 400 + 8 * i, 2, at + 600 + 8 * i, 3);
 	}
 	recipe_wall(im, at, at + 800);
-	finish(im, path);
+	recipe_finish(im, path);
 }
 
 /* One file larger than a batch. */
@@ -247,8 +254,8 @@ static void make_large(const char *path)
 	image_mke2fs(path, 6 * MIB, "", "-b 1024 -N 128 -J size=1");
 	im = image_open(path);
 	image_put(im, IMAGE_ROOT, "large", &random, 1200);
-	image_put(im, IMAGE_ROOT, "small", &every_second, 20);
-	finish(im, path);
+	image_put(im, IMAGE_ROOT, "small", &recipe_every_second, 20);
+	recipe_finish(im, path);
 }
 
 static void make_many(const char *path)
@@ -260,9 +267,10 @@ static void make_many(const char *path)
 	im = image_open(path);
 	for (uint32_t i = 0; i < 60; i++) {
 		snprintf(name, sizeof(name), "file%02u", i);
-		image_put(im, IMAGE_ROOT, name, i % 2 ? &every_second : &backward, 4 + i % 9);
+		image_put(im, IMAGE_ROOT, name, i % 2 ? &recipe_every_second : &recipe_backward,
+			  4 + i % 9);
 	}
-	finish(im, path);
+	recipe_finish(im, path);
 }
 
 /* s_last_mounted is in use to its last byte: the superblock's sector needs other spare bytes. */
@@ -297,7 +305,7 @@ static void make_features(const char *path)
 		snprintf(name, sizeof(name), "inline%u", i);
 		image_inline(im, IMAGE_ROOT, name, 10 + 15 * i);
 	}
-	ino = image_put(im, IMAGE_ROOT, "with-ea-inode", &shuffled, 20);
+	ino = image_put(im, IMAGE_ROOT, "with-ea-inode", &recipe_shuffled, 20);
 	image_xattr(im, ino, "user.big", 7000);
 	image_close(im);
 	image_fsck(path, "-fy", 1); /* i_blocks of the EA inode's owner */
@@ -313,7 +321,7 @@ static void make_uninit(const char *path)
 	image_mke2fs(path, 7 * MIB, "", "-b 1024 -g 2048 -N 128 -J size=1");
 	im = image_open(path);
 	image_put(im, IMAGE_ROOT, "second", &first, 400);
-	finish(im, path);
+	recipe_finish(im, path);
 }
 
 /*
@@ -345,8 +353,8 @@ static void make_escape(const char *path)
 	image_put(im, IMAGE_ROOT, "second",
 		  &(struct place){ .len = 2, .step = 4, .from = first + 40, .to = first + 1000 },
 		  160);
-	image_put(im, IMAGE_ROOT, "random", &shuffled, 100);
-	finish(im, path);
+	image_put(im, IMAGE_ROOT, "random", &recipe_shuffled, 100);
+	recipe_finish(im, path);
 }
 
 static void put32(uint8_t *at, uint32_t v)
@@ -374,7 +382,7 @@ static void make_stale(const char *path)
 	table = image_inode_table(im);
 	for (uint32_t i = 0; i < 1024; i++)
 		log[i] = image_file_block(im, EXT2_JOURNAL_INO, i);
-	finish(im, path);
+	recipe_finish(im, path);
 	for (uint32_t i = 1; i < 1024; i++) {
 		uint32_t tid = 3 + i / 60;
 
@@ -401,10 +409,10 @@ static void make_full(const char *path)
 
 	image_mke2fs(path, 4 * MIB, "", "-b 1024 -N 128 -J size=1");
 	im = image_open(path);
-	image_put(im, IMAGE_ROOT, "second", &every_second, 400);
-	image_put(im, IMAGE_ROOT, "random", &shuffled, 60);
+	image_put(im, IMAGE_ROOT, "second", &recipe_every_second, 400);
+	image_put(im, IMAGE_ROOT, "random", &recipe_shuffled, 60);
 	image_hog(im, "hog", 16);
-	finish(im, path);
+	recipe_finish(im, path);
 }
 
 /* Nothing to do. */
@@ -416,7 +424,7 @@ static void make_clean(const char *path)
 	im = image_open(path);
 	image_put(im, IMAGE_ROOT, "one", &(struct place){ .len = 30, .step = 30 }, 30);
 	image_put(im, IMAGE_ROOT, "two", &(struct place){ .len = 40, .step = 40 }, 40);
-	finish(im, path);
+	recipe_finish(im, path);
 }
 
 const struct recipe recipes[] = {

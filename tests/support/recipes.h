@@ -6,6 +6,7 @@
 #ifndef TESTS_RECIPES_H
 #define TESTS_RECIPES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct recipe {
@@ -42,7 +43,16 @@ void recipe_packeddirs(const char *path);
 void recipe_tight(const char *path);
 
 struct image;
+struct place;
 
+/* Ways of being fragmented. */
+extern const struct place recipe_every_second, recipe_backward, recipe_shuffled;
+
+/* Closes the image; e2fsck finds nothing. */
+void recipe_finish(struct image *im, const char *path);
+/* A directory with an index and one without, both of blocks far apart, of so many names each. */
+void recipe_dirs(const char *path, const char *features, const char *args, int hashed_names,
+		 int linear_names, bool xattr);
 /* The first block of `len` free ones. */
 uint64_t recipe_room(const struct image *im, uint64_t len);
 /* Takes every free block outside [from, to), each free run as a file of its own. */

@@ -8,27 +8,17 @@
 
 #define MIB (1ull << 20)
 
-static const struct place every_second = { .order = PLACE_FORWARD };
-static const struct place backward = { .order = PLACE_BACKWARD, .len = 2, .step = 5 };
-static const struct place shuffled = { .order = PLACE_SHUFFLED, .len = 3, .step = 4 };
-
-static void finish(struct image *im, const char *path)
-{
-	image_close(im);
-	image_fsck(path, "-fn", 0);
-}
-
 /* Direct, single and double indirect blocks: of any file system with 1 KiB blocks. */
 static void fill(struct image *im)
 {
 	uint32_t dir = image_dir(im, IMAGE_ROOT, "mapped"), ino;
 
-	image_put_mapped(im, dir, "direct", &every_second, 8);
-	image_put_mapped(im, dir, "indirect", &every_second, 120);
-	ino = image_put_mapped(im, dir, "double", &every_second, 400);
+	image_put_mapped(im, dir, "direct", &recipe_every_second, 8);
+	image_put_mapped(im, dir, "indirect", &recipe_every_second, 120);
+	ino = image_put_mapped(im, dir, "double", &recipe_every_second, 400);
 	image_xattr(im, ino, "user.block", 600);
-	image_put_mapped(im, dir, "back", &backward, 100);
-	image_put_mapped(im, dir, "random", &shuffled, 300);
+	image_put_mapped(im, dir, "back", &recipe_backward, 100);
+	image_put_mapped(im, dir, "random", &recipe_shuffled, 300);
 	image_symlink(im, dir, "slow",
 		      "a/target/longer/than/the/sixty/bytes/that/an/inode/has/room/for/is/kept/in/"
 		      "a/block");
@@ -41,8 +31,8 @@ void recipe_blockmapped(const char *path)
 	image_mke2fs(path, 6 * MIB, "", "-b 1024 -N 256 -J size=1");
 	im = image_open(path);
 	fill(im);
-	image_put(im, IMAGE_ROOT, "extents", &every_second, 100);
-	finish(im, path);
+	image_put(im, IMAGE_ROOT, "extents", &recipe_every_second, 100);
+	recipe_finish(im, path);
 }
 
 /* Few blocks: for tests that try everything. */
@@ -52,9 +42,9 @@ void recipe_fewmapped(const char *path)
 
 	image_mke2fs(path, 4 * MIB, "^extent,^64bit", "-b 1024 -N 64 -J size=1");
 	im = image_open(path);
-	image_put(im, IMAGE_ROOT, "single", &backward, 24);
+	image_put(im, IMAGE_ROOT, "single", &recipe_backward, 24);
 	image_put(im, IMAGE_ROOT, "double", &(struct place){ .len = 3, .hole = 130 }, 9);
-	finish(im, path);
+	recipe_finish(im, path);
 }
 
 /* Long holes: indirect blocks of every level, some with a single pointer. */
@@ -68,8 +58,8 @@ void recipe_triple(const char *path)
 	image_put(im, IMAGE_ROOT, "sparser",
 		  &(struct place){ .order = PLACE_SHUFFLED, .len = 2, .hole = 40000 }, 20);
 	image_put(im, IMAGE_ROOT, "some", &(struct place){ .len = 2, .step = 3, .hole = 5 }, 300);
-	image_put(im, IMAGE_ROOT, "dense", &shuffled, 600);
-	finish(im, path);
+	image_put(im, IMAGE_ROOT, "dense", &recipe_shuffled, 600);
+	recipe_finish(im, path);
 }
 
 void recipe_ext3(const char *path)
@@ -81,36 +71,13 @@ void recipe_ext3(const char *path)
 		     "-b 1024 -N 256 -I 128 -J size=1");
 	im = image_open(path);
 	fill(im);
-	finish(im, path);
+	recipe_finish(im, path);
 }
 
 void recipe_ext3dirs(const char *path)
 {
-	static const struct place apart = { .len = 1, .step = 3, .order = PLACE_BACKWARD };
-	uint32_t linear, hashed;
-	char name[128];
-	struct image *im;
-
-	image_mke2fs(path, 6 * MIB, "^extent,^64bit,^metadata_csum", "-b 1024 -N 768 -J size=1");
-	im = image_open(path);
-	hashed = image_dir(im, IMAGE_ROOT, "hashed");
-	for (int i = 0; i < 300; i++) {
-		snprintf(name, sizeof(name), "a-name-that-takes-some-room-in-the-directory-%04d",
-			 i);
-		image_symlink(im, hashed, name, "x");
-	}
-	image_close(im);
-	image_fsck(path, "-fyD", 1); /* gives it an index */
-	im = image_open(path);
-	linear = image_dir(im, IMAGE_ROOT, "linear");
-	for (int i = 0; i < 250; i++) {
-		snprintf(name, sizeof(name), "another-name-that-takes-some-room-%04d", i);
-		image_symlink(im, linear, name, "y");
-	}
-	image_put(im, linear, "file", &every_second, 50);
-	image_shatter(im, hashed, &apart);
-	image_shatter(im, linear, &apart);
-	finish(im, path);
+	recipe_dirs(path, "^extent,^64bit,^metadata_csum", "-b 1024 -N 768 -J size=1", 300, 250,
+		    false);
 }
 
 /* Checksums, 64 bit, and 4 KiB blocks: a single indirect block covers 4 MiB. */
@@ -125,13 +92,13 @@ void recipe_upgraded(const char *path)
 	for (uint32_t i = 0; i < 12; i++) {
 		snprintf(name, sizeof(name), "file%02u", i);
 		if (i % 2)
-			image_put(im, IMAGE_ROOT, name, &every_second, 10 + 2 * i);
+			image_put(im, IMAGE_ROOT, name, &recipe_every_second, 10 + 2 * i);
 		else
-			image_put_mapped(im, IMAGE_ROOT, name, &every_second, 10 + 2 * i);
+			image_put_mapped(im, IMAGE_ROOT, name, &recipe_every_second, 10 + 2 * i);
 	}
 	image_put_mapped(im, IMAGE_ROOT, "sparse", &far, 12);
-	image_put_mapped(im, IMAGE_ROOT, "large", &shuffled, 800);
-	finish(im, path);
+	image_put_mapped(im, IMAGE_ROOT, "large", &recipe_shuffled, 800);
+	recipe_finish(im, path);
 }
 
 /* The journal has the checksums that came before today's: version 2. */

@@ -312,9 +312,13 @@ static void test_report_html__empty_report(void **state)
 		text = captured(&r, NULL, 'h');
 		assert_non_null(strstr(text, "it &lt;broke&gt;"));
 		free(text);
-		free(captured(&r, NULL, 's'));
+		text = captured(&r, NULL, 's');
+		assert_non_null(strstr(text, "no map: it &lt;broke&gt;"));
+		free(text);
 	}
-	report_map(stdout, &r, &(struct report_map_style){ 80, false, false });
+	text = captured(&r, &(struct report_map_style){ 80, false, false }, 'm');
+	assert_string_equal(text, "");
+	free(text);
 }
 
 int main(void)

@@ -1032,6 +1032,18 @@ static void test_scan_volume__metadata_claimed_by_a_file(void **state)
 	refused("is claimed by inode %u and by metadata of group 0", one);
 }
 
+/* A new image, open for writing, and its block-mapped file. */
+static ext2_filsys open_mapped(uint32_t *ino, struct ext2_inode *inode)
+{
+	ext2_filsys fs;
+
+	make_image(&shapes[0]);
+	*ino = lookup("/dir/deeper/mapped");
+	fs = open_fs(EXT2_FLAG_RW);
+	assert_int_equal(ext2fs_read_inode(fs, *ino, inode), 0);
+	return fs;
+}
+
 static void test_scan_volume__an_indirect_block_that_points_back(void **state)
 {
 	ext2_filsys fs;
@@ -1039,10 +1051,7 @@ static void test_scan_volume__an_indirect_block_that_points_back(void **state)
 	uint32_t ino, block[256];
 
 	(void)state;
-	make_image(&shapes[0]);
-	ino = lookup("/dir/deeper/mapped");
-	fs = open_fs(EXT2_FLAG_RW);
-	assert_int_equal(ext2fs_read_inode(fs, ino, &a), 0);
+	fs = open_mapped(&ino, &a);
 	for (size_t i = 0; i < 256; i++)
 		block[i] = a.i_block[EXT2_IND_BLOCK];
 	a.i_block[EXT2_DIND_BLOCK] = a.i_block[EXT2_TIND_BLOCK] = a.i_block[EXT2_IND_BLOCK];
@@ -1060,10 +1069,7 @@ static void test_scan_volume__indirect_blocks_without_end(void **state)
 	uint32_t ino, leaf[256], block[256];
 
 	(void)state;
-	make_image(&shapes[0]);
-	ino = lookup("/dir/deeper/mapped");
-	fs = open_fs(EXT2_FLAG_RW);
-	assert_int_equal(ext2fs_read_inode(fs, ino, &a), 0);
+	fs = open_mapped(&ino, &a);
 	assert_int_equal(io_channel_read_blk64(fs->io, a.i_block[EXT2_IND_BLOCK], 1, leaf), 0);
 	/* What were data blocks are full of pointers to the first of them. */
 	for (size_t i = 0; i < 256; i++)
@@ -1084,10 +1090,7 @@ static void test_scan_volume__a_pointer_that_leads_outside(void **state)
 	uint32_t ino, block[256];
 
 	(void)state;
-	make_image(&shapes[0]);
-	ino = lookup("/dir/deeper/mapped");
-	fs = open_fs(EXT2_FLAG_RW);
-	assert_int_equal(ext2fs_read_inode(fs, ino, &a), 0);
+	fs = open_mapped(&ino, &a);
 	assert_int_equal(io_channel_read_blk64(fs->io, a.i_block[EXT2_IND_BLOCK], 1, block), 0);
 	block[255] = 24576;
 	assert_int_equal(io_channel_write_blk64(fs->io, a.i_block[EXT2_IND_BLOCK], 1, block), 0);
