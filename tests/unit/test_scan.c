@@ -904,6 +904,53 @@ static void test_scan_volume__front_list(void **state)
 	snapshot_free(s);
 }
 
+/* A free inode that looks like a directory without end: its tree of blocks is one block, again and
+ * again. Followed, it would keep us for hours. */
+static uint32_t endless_directory(ext2_filsys fs)
+{
+	uint32_t ino = fs->super->s_inodes_per_group - 1, pointer[256];
+	struct ext2_inode inode = { .i_mode = LINUX_S_IFDIR | 0755, .i_size = 4096 };
+	blk64_t block;
+
+	assert_false(ext2fs_test_inode_bitmap2(fs->inode_map, ino));
+	assert_int_equal(ext2fs_new_block2(fs, 0, NULL, &block), 0);
+	for (size_t i = 0; i < 256; i++)
+		pointer[i] = (uint32_t)block;
+	assert_int_equal(io_channel_write_blk64(fs->io, block, -(int)sizeof(pointer), pointer), 0);
+	inode.i_block[EXT2_TIND_BLOCK] = (uint32_t)block;
+	assert_int_equal(ext2fs_write_new_inode(fs, ino, &inode), 0);
+	inode.i_links_count = 0;
+	assert_int_equal(ext2fs_write_inode(fs, ino, &inode), 0);
+	return ino;
+}
+
+static void test_scan_volume__names_lead_to_free_inodes(void **state)
+{
+	struct scan_options o = { .threads = 1, .queue_depth = 4, .order = true };
+	uint32_t ino, missing;
+	struct snapshot *s = NULL;
+	struct error err = ERROR_INIT;
+	struct volume *v;
+	ext2_filsys fs;
+	char *path_of;
+
+	(void)state;
+	make_image(&shapes[0]);
+	fs = open_fs(EXT2_FLAG_RW);
+	ino = endless_directory(fs);
+	assert_int_equal(ext2fs_link(fs, EXT2_ROOT_INO, "boot", ino, EXT2_FT_DIR), 0);
+	close_fs(fs);
+	v = open_volume();
+	snapshot_free(scan(v, 1)); /* boot files are looked for */
+	missing = 4;		   /* no name has it: all are read */
+	assert_int_equal(scan_names(v, &missing, 1, &path_of, &err), 0);
+	assert_null(path_of);
+	assert_int_equal(scan_volume(v, &o, &s, &err), -1);
+	assert_int_equal(err.kind, ERROR_FSCK);
+	assert_non_null(strstr(err.text, "which is not in use"));
+	volume_close(v);
+}
+
 static void test_scan_volume__scope_without_its_path(void **state)
 {
 	static const char *const none[] = { "/nothing", "dir/nothing/x", "/dir/deep/x" };
@@ -1361,6 +1408,7 @@ int main(void)
 		TEST(test_scan_names__finds_paths),
 		TEST(test_scan_volume__order),
 		TEST(test_scan_volume__front_list),
+		TEST(test_scan_volume__names_lead_to_free_inodes),
 		TEST(test_scan_volume__scope),
 		TEST(test_scan_volume__scope_without_its_path),
 		TEST(test_scan_volume__a_used_block_marked_free),
