@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * recipes: the small images that the crash, fault and end-to-end tests start from, by name. Each
- * one is made in well under a second, is the same each time, and passes e2fsck -fn.
+ * one is made in well under a second, is the same each time (but for times that e2fsck stores), and
+ * passes e2fsck -fn.
  */
 #ifndef TESTS_RECIPES_H
 #define TESTS_RECIPES_H
