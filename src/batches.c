@@ -2,7 +2,7 @@
 /*
  * batches: guard -> move -> commit, batch after batch.
  *
- * The mover reads ahead on threads of its own, but writes nothing of a batch before move_batch() is
+ * The mover reads ahead on threads of its own, but writes nothing of a batch before move_start() is
  * called for it: when the batch before is durable, its log is empty (F4 has returned), and the
  * guard has found this one to fit what is on the disk. So the order of *writes* is the same as if
  * nothing were read ahead, and so are the invariants: reads change nothing, and what later batches
@@ -10,6 +10,9 @@
  * waits for the copies of one that does). Indirect blocks of block-mapped files are moved as file
  * blocks and are written by commits; so what the mover read of one is of no consequence: the commit
  * that moves it writes it anew (indirect.h).
+ *
+ * While a batch is copied, its metadata is made in memory (commit_prepare). Should a file be
+ * dropped, or the run be stopped, that is forgotten, and made anew without the file.
  */
 #include "engine_run.h"
 #include "scaledefrag/move.h"
@@ -131,6 +134,9 @@ static int copy(struct run *run, size_t batch, struct outcome *o, bool *stopped,
 		return -1;
 	run_phase(run, PHASE_MOVE);
 	run->spent += run_batch_bytes(run, batch, batch + 1);
+	move_start(run->m, batch);
+	if (commit_prepare(run->c, run->p, batch, run->st, err))
+		return -1;
 	if (move_batch(run->m, batch, o->dropped, &o->res, err))
 		return copy_failed(run, err);
 	*stopped = o->res.stopped;

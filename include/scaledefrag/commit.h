@@ -9,6 +9,9 @@
  *   per batch:
  *     commit_guard()  I13: `from` is what the inodes map now, `to` is free in the bitmaps, re-read
  *                     from disk
+ *     (move_start)
+ *     commit_prepare() the batch's metadata is made in memory, while its copies are written; may be
+ *                     left out
  *     (move_batch)
  *     commit_batch()  new mappings, bitmaps, descriptors -> overlay -> one transaction ->
  *                     checkpoint -> empty log
@@ -52,6 +55,10 @@ uint64_t commit_capacity(const struct commit *c);
 int commit_begin(struct commit *c, struct error *err); /* a second call does nothing */
 int commit_guard(struct commit *c, const struct plan *p, size_t batch, const struct state *before,
 		 struct error *err);
+/* Nothing is written; `before` as for commit_batch(), which must follow with the same `before`.
+ * What a batch that is not committed leaves in memory is forgotten. */
+int commit_prepare(struct commit *c, const struct plan *p, size_t batch, const struct state *before,
+		   struct error *err);
 /* `skip`: n_file entries or NULL; true = leave this file out. A batch with nothing left writes
  * nothing. */
 int commit_batch(struct commit *c, const struct plan *p, size_t batch, const bool *skip,

@@ -6,13 +6,14 @@
  * durable.
  *
  *   move_open()      the defraggers (threads) start to read
- *   move_batch()     for each batch in turn: lets it be written, returns when that is done
+ *   move_start()     for each batch in turn: lets it be written; may be left out
+ *   move_batch()     lets it be written, returns when that is done
  *   move_close()     gives up what was not allowed to be written
  *
  * Reads run ahead of what may be written, over the following batches, as far as the buffers go:
  * while one batch is written and committed, the next ones are read. A batch that reads what an
  * earlier one writes waits for the end of that one's copies. Nothing of a batch is written before
- * move_batch() is called for it.
+ * move_start() or move_batch() is called for it.
  *
  * A batch's moves, in the order of their destinations, are cut into windows; each defragger claims
  * the next window by an atomic fetch-and-add, reads its sources sorted by physical address and
@@ -65,6 +66,8 @@ struct mover;
 /* `dev` and `p` must stay as they are until move_close(). */
 int move_open(struct device *dev, const struct plan *p, const struct move_options *o,
 	      struct mover **out, struct error *err);
+/* Batches in their order; the one before was waited for by move_batch(). */
+void move_start(struct mover *m, size_t batch);
 /*
  * Batches in their order, each once. `dropped`: n_file entries of this batch; set if 0 is returned
  * and nothing stopped. -1 only for what ends the run (no memory, a queue that can't be opened, a

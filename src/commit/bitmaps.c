@@ -195,11 +195,11 @@ static int store(struct commit *c, uint32_t group, uint8_t *map, struct error *e
 	return 0;
 }
 
-const void *descriptor_memory(const struct commit *c, uint32_t group)
+void *descriptor_memory(const struct commit *c, uint32_t group)
 {
 	size_t index = group / EXT2_DESC_PER_BLOCK(c->fs->super);
 
-	return (const char *)c->fs->group_desc + index * c->geo->block_size;
+	return (char *)c->fs->group_desc + index * c->geo->block_size;
 }
 
 static int store_descriptors(struct commit *c, uint32_t group, struct error *err)
@@ -251,4 +251,21 @@ int bitmaps_apply(struct commit *c, const struct changes *ch, bool dry, struct e
 out:
 	free(map);
 	return ret;
+}
+
+int bitmaps_restore(struct commit *c, const struct changes *ch, struct error *err)
+{
+	uint32_t per = EXT2_DESC_PER_BLOCK(c->fs->super);
+
+	for (size_t i = 0; i < ch->n; i++) {
+		uint32_t group = ch->list[i].group;
+
+		if (i && ch->list[i - 1].group / per == group / per)
+			continue;
+		if (device_read(c->dev, descriptor_memory(c, group),
+				descriptor_block(c, group) * c->geo->block_size, c->geo->block_size,
+				err))
+			return -1;
+	}
+	return 0;
 }

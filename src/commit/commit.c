@@ -132,6 +132,7 @@ void commit_close(struct commit *c)
 		ext2fs_free(c->fs);
 	}
 	overlay_free(c->ov);
+	free(c->built.list);
 	free(c);
 }
 
@@ -187,24 +188,47 @@ int commit_begin(struct commit *c, struct error *err)
 	return 0;
 }
 
+/* What was built is committed, or given up: the overlay is as new. */
+static void clear(struct commit *c)
+{
+	overlay_reset(c->ov);
+	ext2fs_flush_icache(c->fs);
+	free(c->built.list);
+	c->built = (struct changes){ 0 };
+	c->prepared = false;
+}
+
+/* Gives up what was built: the descriptors in memory are again what the disk holds. */
+static int forget(struct commit *c, struct error *err)
+{
+	int ret = bitmaps_restore(c, &c->built, err);
+
+	c->updates = c->updates_before;
+	clear(c);
+	if (ret)
+		c->dead = true; /* descriptors in memory no longer match the disk */
+	return ret;
+}
+
 int commit_end(struct commit *c, struct error *err)
 {
 	if (check_alive(c, err))
 		return -1;
 	if (!c->begun)
 		return 0;
+	if (c->prepared && forget(c, err)) /* the free count is the sum of the descriptors' */
+		return -1;
 	if (superblock_end(c, err))
 		return fail_super(c, err);
 	c->begun = false;
 	return 0;
 }
 
-/* The batch's metadata into the overlay; the disk is not touched. *any: is there anything? */
+/* The batch's metadata into the overlay; the disk is not touched. */
 static int build(struct commit *c, const struct plan *p, const struct plan_batch *b,
-		 const bool *skip, const struct state *before, bool *any, struct error *err)
+		 const bool *skip, const struct state *before, struct error *err)
 {
-	struct changes changes = { 0 };
-	int ret = -1;
+	struct changes *changes = &c->built;
 
 	for (uint64_t i = 0; i < b->n_file; i++) {
 		struct remap r;
@@ -214,20 +238,14 @@ static int build(struct commit *c, const struct plan *p, const struct plan_batch
 		if (skip && skip[i])
 			continue;
 		if (remap_compute(c, p, &p->file[b->first_file + i], before, &r, err))
-			goto out;
-		rc = remap_changes(c, p, &r, &changes, &groups, err) || remap_write(c, &r, err);
+			return -1;
+		rc = remap_changes(c, p, &r, changes, &groups, err) || remap_write(c, &r, err);
 		remap_release(&r);
 		if (rc)
-			goto out;
+			return -1;
 		c->updates += 2 * groups; /* bitmap and descriptor */
 	}
-	*any = changes.n > 0;
-	if (changes_check(c, &changes, err) || bitmaps_apply(c, &changes, false, err))
-		goto out;
-	ret = 0;
-out:
-	free(changes.list);
-	return ret;
+	return changes_check(c, changes, err) || bitmaps_apply(c, changes, false, err) ? -1 : 0;
 }
 
 /* The overlay's dirty blocks, in order. free() *out. */
@@ -278,12 +296,36 @@ static int write_batch(struct commit *c, const struct plan_batch *b, struct erro
 	return ret;
 }
 
+int commit_prepare(struct commit *c, const struct plan *p, size_t batch, const struct state *before,
+		   struct error *err)
+{
+	struct error why = ERROR_INIT;
+
+	if (check_alive(c, err) || (c->prepared && forget(c, err)))
+		return -1;
+	c->updates_before = c->updates;
+	if (build(c, p, &p->batch[batch], NULL, before, err)) {
+		forget(c, &why);
+		return -1;
+	}
+	c->prepared = true;
+	c->prepared_batch = batch;
+	return 0;
+}
+
+static bool leaves_out(const struct plan_batch *b, const bool *skip)
+{
+	for (uint64_t i = 0; skip && i < b->n_file; i++)
+		if (skip[i])
+			return true;
+	return false;
+}
+
 int commit_batch(struct commit *c, const struct plan *p, size_t batch, const bool *skip,
 		 const struct state *before, struct error *err)
 {
 	const struct plan_batch *b = &p->batch[batch];
-	bool any = false;
-	int ret;
+	int ret = 0;
 
 	if (check_alive(c, err))
 		return -1;
@@ -294,12 +336,14 @@ int commit_batch(struct commit *c, const struct plan *p, size_t batch, const boo
 				 "nothing was written",
 				 c->name);
 	}
-	ret = build(c, p, b, skip, before, &any, err);
-	if (!ret && any)
+	if (c->prepared && (c->prepared_batch != batch || leaves_out(b, skip)) && forget(c, err))
+		return -1;
+	if (!c->prepared)
+		ret = build(c, p, b, skip, before, err);
+	if (!ret && c->built.n)
 		ret = write_batch(c, b, err);
 	if (ret)
 		c->dead = true; /* descriptors in memory no longer match the disk */
-	overlay_reset(c->ov);
-	ext2fs_flush_icache(c->fs);
+	clear(c);
 	return ret;
 }

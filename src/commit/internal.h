@@ -15,6 +15,18 @@
 #error "not ported to big-endian machines"
 #endif
 
+/* Blocks that one batch takes from free to used, or back. */
+struct change {
+	uint64_t start, len; /* in one group */
+	uint32_t group;
+	bool use;
+};
+
+struct changes {
+	struct change *list;
+	size_t n, cap;
+};
+
 struct commit {
 	struct volume *v;
 	struct device *dev; /* the real one: only journal and superblock.c write to it */
@@ -29,18 +41,11 @@ struct commit {
 	bool unclean; /* needs_recovery was set before us: a killed run left the free count old */
 	bool dead;    /* I12 */
 	uint64_t updates, super_writes, super_flushes;
-};
-
-/* Blocks that one batch takes from free to used, or back. */
-struct change {
-	uint64_t start, len; /* in one group */
-	uint32_t group;
-	bool use;
-};
-
-struct changes {
-	struct change *list;
-	size_t n, cap;
+	/* The batch that the overlay holds: what it takes and gives back. */
+	struct changes built;
+	bool prepared; /* it was built by commit_prepare() */
+	size_t prepared_batch;
+	uint64_t updates_before;
 };
 
 /* One file of a batch: the mapping it gets. `before` belongs to the state. */
@@ -83,10 +88,12 @@ int changes_check(const struct commit *c, struct changes *ch, struct error *err)
 /* Checks that each bit is as it should be before the batch, and unless `dry` changes bitmaps, free
  * counts and descriptors in the overlay. `ch` has passed changes_check. */
 int bitmaps_apply(struct commit *c, const struct changes *ch, bool dry, struct error *err);
+/* Reads the descriptors of the groups that were changed from the disk again. */
+int bitmaps_restore(struct commit *c, const struct changes *ch, struct error *err);
 bool bitmap_is_uninit(const struct commit *c, uint32_t group);
 /* Where the block of descriptors with this group's lies, and what libext2fs has in memory of it. */
 uint64_t descriptor_block(const struct commit *c, uint32_t group);
-const void *descriptor_memory(const struct commit *c, uint32_t group);
+void *descriptor_memory(const struct commit *c, uint32_t group);
 
 /* place.c: physical runs of the journal inode; free() *run. */
 int place_journal(const struct commit *c, struct range **run, size_t *n, struct error *err);

@@ -199,13 +199,28 @@ static int wait_for_windows(struct mover *m, size_t batch, const size_t *done, s
 	return 0;
 }
 
+/* Under the lock. */
+static void allow(struct mover *m, size_t batch)
+{
+	if (atomic_load(&m->allowed) > batch)
+		return;
+	atomic_store(&m->allowed, batch + 1);
+	mover_changed(m);
+}
+
+void move_start(struct mover *m, size_t batch)
+{
+	pthread_mutex_lock(&m->lock);
+	allow(m, batch);
+	pthread_mutex_unlock(&m->lock);
+}
+
 /* Lets the batch be written and, with verify, be read back; under the lock. */
 static int copy(struct mover *m, size_t batch, struct error *err)
 {
 	struct job *job = &m->job[batch];
 
-	atomic_store(&m->allowed, batch + 1);
-	mover_changed(m);
+	allow(m, batch);
 	if (wait_for_windows(m, batch, &job->finished, err))
 		return -1;
 	if (!m->o.verify || atomic_load(&m->ending) || !job->n_window)
