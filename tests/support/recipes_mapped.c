@@ -155,7 +155,8 @@ void recipe_ext2large(const char *path)
 
 void recipe_ext2dirs(const char *path)
 {
-	recipe_dirs(path, EXT2, "-b 1024 -N 768", 300, 250, false);
+	/* of three blocks, e2fsck would give the linear one an index */
+	recipe_dirs(path, EXT2, "-b 1024 -N 768", 300, 40, false);
 }
 
 /* Trees of depth 1 and 2, in whole and, where batches are small, in pieces. */
