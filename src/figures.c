@@ -28,6 +28,7 @@ void figures_volume(struct run *run)
 
 	snprintf(r->what, sizeof r->what, "%s", volume_what(run->v));
 	r->block_size = run->block_size;
+	r->ordered = volume_geometry(run->v)->ordered;
 	r->direct = volume_device(run->v)->direct;
 }
 

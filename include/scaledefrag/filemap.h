@@ -88,6 +88,13 @@ uint64_t filemap_min_nodes(uint64_t n_records, uint32_t block_size);
  * Physical bounds are the caller's. */
 const char *filemap_check(const struct filemap *map, uint32_t block_size);
 
+enum { FILEMAP_MINIMAL = 1, FILEMAP_ANEW = 2 };
+
+static inline unsigned filemap_how(bool minimal, bool anew)
+{
+	return (minimal ? FILEMAP_MINIMAL : 0) | (anew ? FILEMAP_ANEW : 0);
+}
+
 /*
  * Applies `moves` (n > 0, in logical order, disjoint, each exactly backed by records of `in`: same
  * lblk, from and state; else ERROR_OPERATION) and gives the new mapping and what happens to tree
@@ -98,16 +105,18 @@ const char *filemap_check(const struct filemap *map, uint32_t block_size);
  * ones serve where nodes are missing, else they are freed; what is still missing is taken from
  * `take` in order. A node whose bytes stay the same is not rewritten.
  *  - With `minimal`, all records are merged and, if fewer node blocks suffice, the tree is rebuilt
- * with the least number of them (kept blocks first). If n_take is too small: returns -1 with
- * err->kind ERROR_USAGE and *need set to the number wanted; no other failure uses that kind. `out`
- * and `delta` belong to the caller on success. delta->taken is in the order of `take`, freed and
- * kept are sorted. `changed` in `out` speaks of this call alone.
- * Block-mapped files: records are merged throughout; nothing is freed or taken, and `minimal` means
- * nothing.
+ * with the least number of them (kept blocks first).
+ *  - With `anew`, no node block of `in` is written: each node that changes gets a block from
+ * `take`, and so do those above it; what they had is freed, and nothing is kept.
+ * If n_take is too small: returns -1 with err->kind ERROR_USAGE and *need set to the number wanted;
+ * no other failure uses that kind. `out` and `delta` belong to the caller on success. delta->taken
+ * is in the order of `take`, freed and kept are sorted. `changed` in `out` speaks of this call
+ * alone. Block-mapped files: records are merged throughout; nothing is freed or taken, and `how`
+ * means nothing.
  * A move may cross records that adjoin logically and physically in one state. O(records + nodes).
  */
 int filemap_move(const struct filemap *in, const struct move *moves, size_t n, uint32_t block_size,
-		 bool minimal, const uint64_t *take, size_t n_take, size_t *need,
+		 unsigned how, const uint64_t *take, size_t n_take, size_t *need,
 		 struct filemap *out, struct filemap_delta *delta, struct error *err);
 
 /*

@@ -21,6 +21,8 @@ struct geometry {
 	uint32_t flex_size;	 /* groups of a flex group, >= 1 */
 	uint64_t align_blocks;	 /* stripe width in blocks (0: none) */
 	bool metadata_csum;
+	/* No journal: a tree block in use is never rewritten in place (src/commit/ordered.c). */
+	bool ordered;
 };
 
 /* Extent records that fit a tree node (kernel fs/ext4/extents.c, ext4_ext_space_block). */

@@ -66,6 +66,7 @@ struct report {
 	const char *name; /* as it was given */
 	char what[160];	  /* volume_what */
 	uint32_t block_size;
+	bool ordered; /* it has no journal */
 	enum report_outcome outcome;
 	int exit_code;
 	const char *mode;
@@ -112,7 +113,7 @@ struct report {
 
 void report_release(struct report *r); /* frees the arrays and paths */
 
-void report_intro(FILE *to, const struct report *r);		 /* one line before the start */
+void report_intro(FILE *to, const struct report *r);		 /* a line or two before the start */
 void report_text(FILE *to, const struct report *r, int verbose); /* before/after */
 int report_json(FILE *to, const struct report *r); /* one document, "schema": 1; -1: write error */
 

@@ -2,7 +2,7 @@
 /*
  * The invariants of a run that is never allowed to lose data. Tests cite their numbers.
  *
- * With a journal:
+ * With a journal (without one: N1 to N6 in ordered.c):
  *  I1  A block is written outside the log by a copy only if it is free in the last durable state
  *      and in every state in flight.
  *  I2  Copies are flushed before the commit block of their transaction is written.
@@ -79,6 +79,8 @@ static int open_journal(struct commit *c, struct error *err)
 	struct range *run;
 	int ret;
 
+	if (c->geo->ordered)
+		return ordered_open(c, err);
 	if (place_journal(c, &run, &place.n_run, err))
 		return -1;
 	place.run = run;
@@ -90,11 +92,15 @@ static int open_journal(struct commit *c, struct error *err)
 static uint64_t choose_capacity(const struct commit *c)
 {
 	uint64_t bytes = c->o.memory && c->o.memory < MEMORY_CAP ? c->o.memory : MEMORY_CAP;
-	uint64_t blocks = bytes / c->geo->block_size;
-	uint64_t log = journal_capacity(c->journal);
+	/* Without a journal bitmaps are kept twice. */
+	uint64_t blocks = bytes / c->geo->block_size / (c->ordered ? 2 : 1);
+	uint64_t log;
 
 	if (blocks < CAPACITY_FLOOR)
 		blocks = CAPACITY_FLOOR;
+	if (c->ordered)
+		return blocks;
+	log = journal_capacity(c->journal);
 	return blocks < log ? blocks : log;
 }
 
@@ -126,6 +132,7 @@ void commit_close(struct commit *c)
 	if (!c)
 		return;
 	journal_close(c->journal);
+	ordered_close(c);
 	if (c->fs) {
 		/* Never ext2fs_close: it writes. */
 		c->fs->flags &= ~EXT2_FLAG_DIRTY;
@@ -145,14 +152,20 @@ void commit_get_counters(const struct commit *c, struct commit_counters *out)
 {
 	struct journal_counters j;
 
-	journal_get_counters(c->journal, &j);
-	*out = (struct commit_counters){
-		.updates = c->updates,
-		.blocks_logged = j.blocks_logged,
-		.writes = j.writes + c->super_writes,
-		.flushes = j.flushes + c->super_flushes,
-		.transactions = j.transactions,
-	};
+	if (c->ordered) {
+		ordered_get_counters(c, out);
+	} else {
+		journal_get_counters(c->journal, &j);
+		*out = (struct commit_counters){
+			.blocks_logged = j.blocks_logged,
+			.writes = j.writes,
+			.flushes = j.flushes,
+			.transactions = j.transactions,
+		};
+	}
+	out->updates = c->updates;
+	out->writes += c->super_writes;
+	out->flushes += c->super_flushes;
 }
 
 static int check_alive(const struct commit *c, struct error *err)
@@ -218,7 +231,7 @@ int commit_end(struct commit *c, struct error *err)
 		return 0;
 	if (c->prepared && forget(c, err)) /* the free count is the sum of the descriptors' */
 		return -1;
-	if (superblock_end(c, err))
+	if ((c->ordered && ordered_end(c, err)) || superblock_end(c, err))
 		return fail_super(c, err);
 	c->begun = false;
 	return 0;
@@ -245,7 +258,10 @@ static int build(struct commit *c, const struct plan *p, const struct plan_batch
 			return -1;
 		c->updates += 2 * groups; /* bitmap and descriptor */
 	}
-	return changes_check(c, changes, err) || bitmaps_apply(c, changes, false, err) ? -1 : 0;
+	if (changes_check(c, changes, err))
+		return -1;
+	return c->ordered ? ordered_bitmaps(c, changes, err)
+			  : bitmaps_apply(c, changes, false, err);
 }
 
 /* The overlay's dirty blocks, in order. free() *out. */
@@ -291,7 +307,10 @@ static int write_batch(struct commit *c, const struct plan_batch *b, struct erro
 	if (collect(c, b, &list, &n, err))
 		return -1;
 	c->o.clock(c->o.clock_ctx, &seconds, &nsec);
-	ret = journal_commit(c->journal, list, n, seconds, nsec, c->o.queue_depth, err);
+	if (c->ordered)
+		ret = ordered_commit(c, list, n, err);
+	else
+		ret = journal_commit(c->journal, list, n, seconds, nsec, c->o.queue_depth, err);
 	free(list);
 	return ret;
 }

@@ -29,12 +29,13 @@ struct changes {
 
 struct commit {
 	struct volume *v;
-	struct device *dev; /* the real one: only journal and superblock.c write to it */
+	struct device *dev; /* the real one: journal, ordered.c and superblock.c write to it */
 	const struct geometry *geo;
 	const char *name;
 	struct overlay *ov;
 	ext2_filsys fs; /* on the overlay: what it writes stays in memory */
-	struct journal *journal;
+	struct journal *journal; /* or, where there is none: */
+	struct ordered *ordered;
 	struct commit_options o;
 	uint64_t capacity; /* blocks of a transaction */
 	bool begun;
@@ -97,6 +98,17 @@ void *descriptor_memory(const struct commit *c, uint32_t group);
 
 /* place.c: physical runs of the journal inode; free() *run. */
 int place_journal(const struct commit *c, struct range **run, size_t *n, struct error *err);
+
+/* ordered.c: without a journal */
+int ordered_open(struct commit *c, struct error *err);
+void ordered_close(struct commit *c);
+/* What bitmaps_apply does, with what the first phase writes kept. */
+int ordered_bitmaps(struct commit *c, const struct changes *ch, struct error *err);
+/* The batch that ordered_bitmaps() was called for: its blocks as they shall be, in order, n > 0.
+ * After a failure nothing more may be written (I12). */
+int ordered_commit(struct commit *c, const struct journal_block *list, size_t n, struct error *err);
+int ordered_end(struct commit *c, struct error *err); /* before superblock_end */
+void ordered_get_counters(const struct commit *c, struct commit_counters *out);
 
 /* superblock.c */
 int superblock_fits(const struct commit *c, struct error *err); /* can we write it at all? */

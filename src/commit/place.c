@@ -54,11 +54,6 @@ static int check_internal(const struct commit *c, struct error *err)
 {
 	const struct ext2_super_block *sb = c->fs->super;
 
-	if (!ext2fs_has_feature_journal(c->fs->super))
-		return error_set(err, ERROR_USAGE,
-				 "%s has no journal, which is not supported yet; add one: tune2fs "
-				 "-j %s",
-				 c->name, c->name);
 	for (size_t i = 0; i < sizeof(sb->s_journal_uuid); i++)
 		if (sb->s_journal_uuid[i] || sb->s_journal_dev)
 			return error_set(err, ERROR_USAGE,

@@ -33,6 +33,8 @@ static int prove(const struct commit *c, const struct plan *p, const struct rema
 
 	if (!wrong && r->before->indirect != r->after.indirect)
 		wrong = "it is of another kind";
+	if (!wrong && c->geo->ordered && !r->after.indirect && r->delta.n_kept)
+		wrong = "a tree block in use is written";
 	if (!wrong)
 		wrong = proof_mapping(r->before, m, r->file->n_move, &r->after);
 	if (!wrong &&
@@ -59,8 +61,8 @@ int remap_compute(const struct commit *c, const struct plan *p, const struct pla
 				 file->ino, c->name);
 	r.before = state_map(before, (size_t)(sf - before->snap->file));
 	if (filemap_move(r.before, p->move + file->first_move, file->n_move, c->geo->block_size,
-			 file->last, p->node + file->first_taken, file->n_taken, &need, &r.after,
-			 &r.delta, err)) {
+			 filemap_how(file->last, c->geo->ordered), p->node + file->first_taken,
+			 file->n_taken, &need, &r.after, &r.delta, err)) {
 		struct error why = *err;
 
 		if (why.kind == ERROR_USAGE)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * B and E: the two writes of the ext4 superblock (I4).
+ * B and E: the two writes of the ext4 superblock (I4, N1). They set and clear needs_recovery, or,
+ * without a journal, clear and set VALID in s_state.
  *
  * The superblock is 1,024 bytes at byte 1024, two sectors. All that we change lies in the first,
  * but its checksum lies in the second, and a superblock torn between them is refused by the kernel
@@ -22,6 +23,7 @@ enum {
 	FREE_BLOCKS_LO = 0x0C,
 	WTIME = 0x30,
 	MAGIC = 0x38,
+	STATE = 0x3A,
 	INCOMPAT = 0x60,
 	LAST_MOUNTED = 0x88,
 	FREE_BLOCKS_HI = 0x158,
@@ -179,6 +181,21 @@ static bool needs_recovery(const uint8_t *sector)
 	return get32(sector + INCOMPAT) & EXT3_FEATURE_INCOMPAT_RECOVER;
 }
 
+/* What makes kernel and e2fsck look after it, should this run not come to its end. */
+static void set_in_use(const struct commit *c, uint8_t *sector, bool on)
+{
+	uint32_t incompat = get32(sector + INCOMPAT);
+
+	if (c->ordered && on)
+		sector[STATE] &= (uint8_t)~EXT2_VALID_FS;
+	else if (c->ordered)
+		sector[STATE] |= EXT2_VALID_FS;
+	else if (on)
+		put32(sector + INCOMPAT, incompat | EXT3_FEATURE_INCOMPAT_RECOVER);
+	else
+		put32(sector + INCOMPAT, incompat & ~EXT3_FEATURE_INCOMPAT_RECOVER);
+}
+
 int superblock_begin(struct commit *c, struct error *err)
 {
 	uint8_t super[SUPER_SIZE], sector[SECTOR];
@@ -187,7 +204,7 @@ int superblock_begin(struct commit *c, struct error *err)
 		return -1;
 	c->unclean = needs_recovery(super);
 	memcpy(sector, super, SECTOR);
-	put32(sector + INCOMPAT, get32(sector + INCOMPAT) | EXT3_FEATURE_INCOMPAT_RECOVER);
+	set_in_use(c, sector, true);
 	return write_sector(c, super, sector, err);
 }
 
@@ -211,14 +228,14 @@ static void put_counts(const struct commit *c, const uint8_t *super, uint8_t *se
 int superblock_end(struct commit *c, struct error *err)
 {
 	uint8_t super[SUPER_SIZE], sector[SECTOR];
-	struct journal_counters done;
+	struct commit_counters done;
 
 	if (read_super(c, super, err))
 		return -1;
-	journal_get_counters(c->journal, &done);
+	commit_get_counters(c, &done);
 	memcpy(sector, super, SECTOR);
 	if (done.transactions || c->unclean)
 		put_counts(c, super, sector);
-	put32(sector + INCOMPAT, get32(sector + INCOMPAT) & ~EXT3_FEATURE_INCOMPAT_RECOVER);
+	set_in_use(c, sector, false);
 	return write_sector(c, super, sector, err);
 }

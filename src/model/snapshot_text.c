@@ -55,6 +55,7 @@ enum {
 	GEO_FLEX,
 	GEO_ALIGN,
 	GEO_CSUM,
+	GEO_ORDERED,
 	GEO_FIELDS
 };
 
@@ -71,6 +72,7 @@ static void geometry_fields(const struct geometry *g, struct text_field f[GEO_FI
 	f[GEO_FLEX] = (struct text_field){ "flex_size", g->flex_size, 1u << 31 };
 	f[GEO_ALIGN] = (struct text_field){ "align_blocks", g->align_blocks, MAX_BLOCKS };
 	f[GEO_CSUM] = (struct text_field){ "metadata_csum", g->metadata_csum, 1 };
+	f[GEO_ORDERED] = (struct text_field){ "ordered", g->ordered, 1 };
 }
 
 static void limits_fields(const struct snapshot_limits *l, struct text_field f[2])
@@ -193,7 +195,8 @@ static int parse_geometry(struct parser *p, struct error *err)
 				.desc_per_block = (uint32_t)f[GEO_DESC].value,
 				.flex_size = (uint32_t)f[GEO_FLEX].value,
 				.align_blocks = f[GEO_ALIGN].value,
-				.metadata_csum = f[GEO_CSUM].value != 0 };
+				.metadata_csum = f[GEO_CSUM].value != 0,
+				.ordered = f[GEO_ORDERED].value != 0 };
 	return derive_geometry(p, err);
 }
 

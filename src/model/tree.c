@@ -47,7 +47,7 @@ static struct tree_node new_node(struct build *b, uint32_t count)
 {
 	struct tree_node t = { .count = count, .changed = NODE_KEPT };
 
-	if (b->next_spare < b->n_spare) {
+	if (!b->anew && b->next_spare < b->n_spare) {
 		t.pblk = b->spare[b->next_spare++];
 		return t;
 	}
@@ -56,6 +56,17 @@ static struct tree_node new_node(struct build *b, uint32_t count)
 		t.pblk = b->take[b->taken];
 	b->taken++;
 	return t;
+}
+
+/* A node gets other items: where it is, or in another block, which its parent then points to. */
+static void change_node(struct build *b, struct span *s, uint64_t pblk, struct tree_node *t)
+{
+	t->changed = NODE_KEPT;
+	if (!b->anew)
+		return;
+	*t = new_node(b, t->count);
+	b->spare[b->n_spare++] = pblk;
+	s->above = true;
 }
 
 /* Makes the new nodes of one span: `old` are its old nodes, old_item/new_item its items. */
@@ -74,7 +85,7 @@ static void repack_span(struct build *b, struct span *s, const struct tree_node 
 		} else {
 			out[i] = (struct tree_node){ .pblk = old[i].pblk, .count = n };
 			if (n != old[i].count || memcmp(old_item, new_item, n * sizeof(*new_item)))
-				out[i].changed = NODE_KEPT;
+				change_node(b, s, old[i].pblk, &out[i]);
 			if (old_item->lblk != new_item->lblk)
 				s->above = true;
 			old_item += old[i].count;
@@ -334,13 +345,14 @@ static void trim(struct filemap *m)
 }
 
 int filemap_move(const struct filemap *in, const struct move *moves, size_t n, uint32_t block_size,
-		 bool minimal, const uint64_t *take, size_t n_take, size_t *need,
+		 unsigned how, const uint64_t *take, size_t n_take, size_t *need,
 		 struct filemap *out, struct filemap_delta *delta, struct error *err)
 {
 	struct build b = { .in = in,
 			   .move = moves,
 			   .n_move = n,
 			   .per = geometry_node_records(block_size),
+			   .anew = how & FILEMAP_ANEW,
 			   .take = take,
 			   .n_take = n_take,
 			   .out = { .indirect = in->indirect } };
@@ -359,7 +371,7 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 		goto out;
 	}
 	if (tree_find_spans(&b, err) || tree_make_records(&b, err) ||
-	    make_nodes(&b, block_size, minimal, need, &d, err))
+	    make_nodes(&b, block_size, how & FILEMAP_MINIMAL, need, &d, err))
 		goto out;
 	trim(&b.out);
 	*out = b.out;

@@ -17,6 +17,7 @@ struct build {
 	const struct move *move;
 	size_t n_move;
 	uint32_t per;	    /* items a node holds */
+	bool anew;	    /* no block of `in` is written */
 	struct filemap out; /* being made */
 	struct span *span;  /* of the present level */
 	size_t n_span;

@@ -164,10 +164,11 @@ static int try_move(struct schedule *sc, const struct job *j, size_t n, bool las
 		    struct filemap *map, struct filemap_delta *delta, struct error *err)
 {
 	const struct move *m = j->move + j->done;
+	unsigned how = filemap_how(last, sc->snap->geo.ordered);
 	size_t have = 0, need = 0;
 	for (;;) {
 		struct error why = ERROR_INIT;
-		if (!filemap_move(state_map(sc->st, j->file), m, n, sc->snap->geo.block_size, last,
+		if (!filemap_move(state_map(sc->st, j->file), m, n, sc->snap->geo.block_size, how,
 				  sc->take, have, &need, map, delta, &why))
 			break;
 		if (why.kind != ERROR_USAGE || need <= have) {

@@ -223,6 +223,8 @@ static int check_own_nodes(struct check *c, const struct plan_file *f, const str
 {
 	const uint64_t *node = c->plan->node;
 	size_t n = f->n_freed + f->n_kept;
+	if (c->snap->geo.ordered && f->n_kept)
+		return verify_wrong(c, f->ino, "a tree block in use is rewritten");
 	if (verify_more(c, &c->own, n, &c->cap_own, sizeof(*c->own)))
 		return -1;
 	for (size_t i = 0; i < f->n_freed; i++)

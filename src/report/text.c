@@ -29,6 +29,12 @@ void report_intro(FILE *to, const struct report *r)
 		fprintf(to, "%s to write, %s; nothing written yet\n",
 			number_size(r->plan_bytes, n[0]),
 			number_lasting(r->estimate_seconds, n[3]));
+	if (!r->ordered || r->plan_moves == 0)
+		return;
+	fprintf(to, "no journal: it is marked as not clean while blocks move; if that ends too "
+		    "early, run: e2fsck -p ");
+	print_name(to, r->name);
+	fputc('\n', to);
 }
 
 /* One row; `after` NULL: a table of one column. */
@@ -113,9 +119,9 @@ static void print_work(FILE *to, const struct report *r)
 		number_of(r->data_writes, "write", n[2]));
 	if (r->has_after && r->bytes_moved)
 		print_gain(to, r, &r->after, r->bytes_moved);
-	fprintf(to, "metadata: %s, merged into %s journaled, %s out;",
+	fprintf(to, "metadata: %s, merged into %s%s, %s out;",
 		number_of(r->updates, "update", n[0]), number_of(r->blocks_logged, "block", n[1]),
-		number_of(r->meta_writes, "write request", n[2]));
+		r->ordered ? "" : " journaled", number_of(r->meta_writes, "write request", n[2]));
 	fprintf(to, " %s, %s\n", number_of(r->transactions, "transaction", n[0]),
 		number_es(r->flushes, "flush", n[1]));
 }

@@ -142,9 +142,8 @@ int guard_not_yet(const struct target *tg, const struct superblock *sb, struct e
 	char names[256] = "";
 
 	collect_all(sb, NOT_YET, names, sizeof(names));
-	if (!(sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL))
-		append(names, sizeof(names), "no journal (has_journal)");
-	else if (sb->raw.s_journal_dev || memcmp(sb->raw.s_journal_uuid, none, sizeof(none)))
+	if (sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL &&
+	    (sb->raw.s_journal_dev || memcmp(sb->raw.s_journal_uuid, none, sizeof(none))))
 		append(names, sizeof(names), "an external journal");
 	if (*names)
 		return error_set(err, ERROR_USAGE, "%s: not supported yet: %s", tg->shown, names);
@@ -219,6 +218,12 @@ int guard_state(const struct target *tg, const struct superblock *sb, struct err
 			tg->shown, errors, tg->arg);
 	if (!(state & EXT2_VALID_FS) || state & (EXT3_ORPHAN_FS | fc_replay))
 		return error_set(err, ERROR_FSCK, "%s was not cleanly unmounted; run: e2fsck -p %s",
+				 tg->shown, tg->arg);
+	if (sb->incompat & EXT3_FEATURE_INCOMPAT_RECOVER &&
+	    !(sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL))
+		return error_set(err, ERROR_FSCK,
+				 "%s: a journal is to be replayed, but there is none; run: e2fsck "
+				 "-p %s",
 				 tg->shown, tg->arg);
 	if (sb->raw.s_last_orphan)
 		return error_set(

@@ -184,6 +184,7 @@ void superblock_geometry(const struct superblock *sb, struct geometry *geo)
 		.flex_size = 1,
 		.align_blocks = stripe ? stripe : le16toh(raw->s_raid_stride),
 		.metadata_csum = sb->ro_compat & EXT4_FEATURE_RO_COMPAT_METADATA_CSUM,
+		.ordered = !(sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL),
 	};
 	if (sb->incompat & EXT4_FEATURE_INCOMPAT_FLEX_BG)
 		geo->flex_size = 1u << raw->s_log_groups_per_flex;

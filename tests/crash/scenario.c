@@ -130,6 +130,23 @@ const struct scenario scenarios[] = {
 	  .copying = true,
 	  .discard = DISCARD_FREED,
 	  .min_batches = 10 },
+	/* no journal */
+	{ .name = "ext2", .recipe = "ext2", .batch_bytes = 32 * KIB, .min_batches = 8 },
+	{ .name = "nojournal",
+	  .recipe = "nojournal",
+	  .batch_bytes = 100 * KIB,
+	  .discard = DISCARD_FREED,
+	  .min_batches = 8 },
+	{ .name = "ext2large",
+	  .recipe = "ext2large",
+	  .batch_bytes = 256 * KIB,
+	  .min_batches = 8,
+	  .late = true },
+	{ .name = "ext2dirs",
+	  .recipe = "ext2dirs",
+	  .batch_bytes = 20 * KIB,
+	  .min_batches = 2,
+	  .late = true },
 	{ .name = NULL },
 };
 
@@ -294,6 +311,8 @@ static void check_image(const struct scenario *s, const char *path)
 	image_read(path, 1024, &sb, sizeof(sb));
 	if (sb.s_feature_incompat & EXT3_FEATURE_INCOMPAT_RECOVER)
 		image_die("%s: needs_recovery is set after the run", s->name);
+	if (!(sb.s_state & EXT2_VALID_FS))
+		image_die("%s: it is not marked as clean after the run", s->name);
 	image_fsck(path, "-fn", 0);
 }
 

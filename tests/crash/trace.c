@@ -18,8 +18,10 @@ static void *need(void *p)
 	return p;
 }
 
-/* Bytes of the image that the log takes, as flags per block. 1: log, 2: its superblock */
-static uint8_t *log_blocks(struct trace *t, const char *path)
+enum known { OTHER, LOG, LOG_SUPER, ACCOUNTS, INODES };
+
+/* What each block of the image is, as far as it is known by its place. */
+static uint8_t *known_blocks(struct trace *t, const char *path)
 {
 	struct image *im = image_open(path);
 	uint8_t *map = need(calloc(1, image_blocks(im)));
@@ -28,7 +30,13 @@ static uint8_t *log_blocks(struct trace *t, const char *path)
 	t->block_size = image_block_size(im);
 	t->size = image_blocks(im) * t->block_size;
 	for (uint32_t i = 0; (b = image_file_block(im, EXT2_JOURNAL_INO, i)); i++)
-		map[b] = i ? 1 : 2;
+		map[b] = i ? LOG : LOG_SUPER;
+	t->ordered = !image_file_block(im, EXT2_JOURNAL_INO, 0);
+	for (b = 0; t->ordered && b < image_blocks(im); b++) {
+		enum image_kind kind = image_kind(im, b);
+
+		map[b] = kind == IMAGE_ACCOUNTS ? ACCOUNTS : kind == IMAGE_INODES ? INODES : OTHER;
+	}
 	image_close(im);
 	return map;
 }
@@ -60,16 +68,18 @@ static uint8_t *junk(uint64_t offset, uint64_t len)
 	return data;
 }
 
-static void name_role(const struct trace *t, struct event *e, const uint8_t *log)
+static void name_role(const struct trace *t, struct event *e, const uint8_t *known)
 {
 	uint64_t block = e->offset / t->block_size;
 
 	if (e->offset / 1024 == 1 && e->len <= 1024)
 		e->role = ROLE_SUPER;
-	else if (log[block] == 2 && e->len <= t->block_size)
+	else if (known[block] == LOG_SUPER && e->len <= t->block_size)
 		e->role = ROLE_JSB;
-	else if (log[block])
+	else if (known[block] == LOG || known[block] == LOG_SUPER)
 		e->role = is_commit(e, t->block_size) ? ROLE_COMMIT : ROLE_LOG;
+	else if (known[block] != OTHER)
+		e->role = known[block] == INODES ? ROLE_INODES : ROLE_ACCOUNTS;
 	else
 		e->role = ROLE_HOME; /* or a copy: name_epoch */
 }
@@ -105,6 +115,52 @@ static void name_epoch(struct trace *t, size_t from, size_t to, int *batch)
 	}
 }
 
+static size_t epoch_end(const struct trace *t, size_t from)
+{
+	while (from < t->n && t->event[from].role != ROLE_FLUSH)
+		from++;
+	return from;
+}
+
+static bool has_role(const struct trace *t, size_t from, size_t to, enum role role)
+{
+	while (from < to && t->event[from].role != role)
+		from++;
+	return from < to;
+}
+
+/*
+ * Without a journal. An epoch with inodes is a batch's phase 2. The one before it begins with the
+ * batch before's phase 3, up to the first copy, and then has this one's phase 1.
+ */
+static void name_ordered_epoch(struct trace *t, size_t from, size_t to, int *batch)
+{
+	enum barrier b = BARRIER_N3;
+	size_t next = to < t->n ? epoch_end(t, to + 1) : t->n;
+	size_t first = from; /* of the next batch */
+
+	if (has_role(t, from, to, ROLE_INODES))
+		b = BARRIER_N2;
+	else if (has_role(t, from, to, ROLE_SUPER))
+		b = *batch < 0 ? BARRIER_B : BARRIER_E;
+	else if (to < t->n && has_role(t, to + 1, next, ROLE_INODES))
+		b = BARRIER_N1;
+	while (b == BARRIER_N1 && *batch >= 0 && first < to && t->event[first].role != ROLE_HOME)
+		first++;
+	for (size_t i = from; i < to; i++) {
+		struct event *e = &t->event[i];
+
+		e->batch = *batch + (b == BARRIER_N1 && i >= first);
+		if (b == BARRIER_N1 && e->role == ROLE_HOME)
+			e->role = ROLE_COPY; /* or an indirect or tree block in its new place */
+	}
+	*batch += b == BARRIER_N1;
+	if (to < t->n) {
+		t->event[to].batch = *batch;
+		t->event[to].barrier = b;
+	}
+}
+
 static void name_all(struct trace *t)
 {
 	int batch = -1;
@@ -113,7 +169,10 @@ static void name_all(struct trace *t)
 	for (size_t i = 0; i <= t->n; i++) {
 		if (i < t->n && t->event[i].role != ROLE_FLUSH)
 			continue;
-		name_epoch(t, from, i, &batch);
+		if (t->ordered)
+			name_ordered_epoch(t, from, i, &batch);
+		else
+			name_epoch(t, from, i, &batch);
 		from = i + 1;
 	}
 	t->batches = batch + 1;
@@ -122,10 +181,10 @@ static void name_all(struct trace *t)
 void trace_from_recorder(struct trace *t, const char *image, const struct recorder_event *ev,
 			 size_t n)
 {
-	uint8_t *log;
+	uint8_t *known;
 
 	memset(t, 0, sizeof(*t));
-	log = log_blocks(t, image);
+	known = known_blocks(t, image);
 	t->event = need(calloc(n + 1, sizeof(*t->event)));
 	t->n = n;
 	for (size_t i = 0; i < n; i++) {
@@ -147,10 +206,10 @@ void trace_from_recorder(struct trace *t, const char *image, const struct record
 		}
 		e->data = need(malloc(e->len));
 		memcpy(e->data, ev[i].data, e->len);
-		name_role(t, e, log);
+		name_role(t, e, known);
 	}
 	name_all(t);
-	free(log);
+	free(known);
 }
 
 void trace_release(struct trace *t)
@@ -180,9 +239,10 @@ void trace_copy(const struct trace *in, struct trace *out)
 
 void trace_dump(const struct trace *t)
 {
-	static const char *const role[] = { "super", "jsb",  "log",	"commit",
-					    "copy",  "home", "discard", "flush" };
-	static const char *const barrier[] = { "", "B", "F1", "F2", "F3", "F4", "E" };
+	static const char *const role[] = { "super", "jsb",	 "log",	   "commit",  "copy",
+					    "home",  "accounts", "inodes", "discard", "flush" };
+	static const char *const barrier[] = { "",   "B",  "F1", "F2", "F3",
+					       "F4", "N1", "N2", "N3", "E" };
 
 	for (size_t i = 0; i < t->n; i++) {
 		const struct event *e = &t->event[i];
@@ -190,7 +250,7 @@ void trace_dump(const struct trace *t)
 		if (e->role == ROLE_FLUSH)
 			printf("%4zu %2d flush %s\n", i, e->batch, barrier[e->barrier]);
 		else
-			printf("%4zu %2d %-7s block %llu, %llu bytes\n", i, e->batch, role[e->role],
+			printf("%4zu %2d %-8s block %llu, %llu bytes\n", i, e->batch, role[e->role],
 			       (unsigned long long)(e->offset / t->block_size),
 			       (unsigned long long)e->len);
 	}

@@ -25,11 +25,26 @@ enum role {
 	ROLE_COMMIT,
 	ROLE_COPY, /* file data into free blocks */
 	ROLE_HOME,
+	/* without a journal: */
+	ROLE_ACCOUNTS, /* bitmaps and group descriptors */
+	ROLE_INODES,
 	ROLE_DISCARD,
 	ROLE_FLUSH,
 };
 
-enum barrier { BARRIER_NONE, BARRIER_B, BARRIER_F1, BARRIER_F2, BARRIER_F3, BARRIER_F4, BARRIER_E };
+/* Without a journal: N1 and N2 end phases 1 and 2 of a batch, N3 the last one's phase 3. */
+enum barrier {
+	BARRIER_NONE,
+	BARRIER_B,
+	BARRIER_F1,
+	BARRIER_F2,
+	BARRIER_F3,
+	BARRIER_F4,
+	BARRIER_N1,
+	BARRIER_N2,
+	BARRIER_N3,
+	BARRIER_E
+};
 
 struct event {
 	enum role role;
@@ -43,6 +58,7 @@ struct event {
 struct trace {
 	uint64_t size; /* of the image */
 	uint32_t block_size;
+	bool ordered; /* no journal */
 	struct event *event;
 	size_t n;
 	int batches;
@@ -87,11 +103,21 @@ enum mutant {
 	MUTANT_EARLY_LOG,     /* log of batch N+1 before F4 of N */
 	MUTANT_WIDE_SUPER,    /* superblock written as two sectors */
 	MUTANT_EARLY_DISCARD, /* what the last batch frees, before its commit is flushed */
+	/* Without a journal: */
+	MUTANT_DROP_OPEN,    /* as DROP_B */
+	MUTANT_DROP_N1,
+	MUTANT_DROP_N2,
+	MUTANT_DROP_N3,
+	MUTANT_EARLY_FREE,   /* phase 3 before phase 2 */
+	MUTANT_IN_PLACE,     /* the block of a tree that is in use is rewritten in phase 2 */
+	MUTANT_WIDE_STATE,   /* as WIDE_SUPER */
+	MUTANT_EARLY_GIVE,   /* as EARLY_DISCARD */
 	MUTANT_WRONG_PLAN,    /* made by the run itself, not from the trace */
 	MUTANTS,
 };
 
 const char *mutant_name(enum mutant m);
+bool mutant_ordered(enum mutant m); /* of runs without a journal, and them alone */
 /* Returns false where the trace has nothing that this mutant could change. */
 bool mutant_apply(struct trace *t, enum mutant m, const char *image);
 

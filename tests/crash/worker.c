@@ -87,8 +87,8 @@ static struct board *make_board(const struct job *job)
 		if (role == ROLE_FLUSH ||
 		    (is_many(role) && seen[role]++ % (many[role] / MANY_CUTS + 1)))
 			continue;
-		b->cut[b->n_cut].important =
-			role == ROLE_SUPER || role == ROLE_JSB || role == ROLE_COMMIT;
+		b->cut[b->n_cut].important = role == ROLE_SUPER || role == ROLE_JSB ||
+					     role == ROLE_COMMIT || role == ROLE_INODES;
 		b->cut[b->n_cut++].k = i + 1;
 	}
 	return b;
@@ -166,10 +166,12 @@ static bool wanted(const struct crew *c, const struct cut *cut, unsigned variant
 {
 	bool near = cut->important && variant < FIRST_VARIANTS;
 
+	if (how == JUDGE_IN_USE)
+		return c->job->trace->ordered && (near || hash % 4 == 0);
 	if (c->job->all_judges || how == JUDGE_REPLAY)
 		return true;
-	if (how == JUDGE_PREEN)
-		return near || hash % 16 == 0;
+	if (how == JUDGE_PREEN) /* without a journal, that is what a replay is */
+		return !c->job->trace->ordered && (near || hash % 16 == 0);
 	if (how == JUDGE_MOUNT)
 		return near || hash % 32 == 1;
 	return hash % 160 == 2; /* JUDGE_RERUN */
@@ -215,6 +217,8 @@ static bool judge_again(struct crew *c, const struct cut *cut, unsigned variant,
 
 static bool judge_state(struct crew *c, struct cut *cut, unsigned variant)
 {
+	static const enum judge_how hows[] = { JUDGE_REPLAY, JUDGE_PREEN, JUDGE_MOUNT, JUDGE_RERUN,
+					       JUDGE_IN_USE };
 	const struct job *job = c->job;
 	uint64_t hash;
 	bool is_new;
@@ -224,9 +228,9 @@ static bool judge_state(struct crew *c, struct cut *cut, unsigned variant)
 	is_new = hashset_add(c->seen, hash);
 	if (is_new) {
 		job->totals->states++;
-		for (int how = JUDGE_REPLAY; how <= JUDGE_RERUN; how++)
-			if (wanted(c, cut, variant, hash, (enum judge_how)how) &&
-			    !judge_one(c, cut, variant, (enum judge_how)how))
+		for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
+			if (wanted(c, cut, variant, hash, hows[i]) &&
+			    !judge_one(c, cut, variant, hows[i]))
 				break;
 		if (hash % 40 == 3 || job->all_judges)
 			judge_again(c, cut, variant, hash);
@@ -269,6 +273,7 @@ static void start_crew(struct crew *c)
 
 	c->judge = judge_new(c->job->dir, size, c->job->program, c->good);
 	judge_want(c->judge, c->job->base);
+	judge_ordered(c->judge, c->job->trace->ordered);
 	c->base = malloc(size);
 	c->durable = malloc(size);
 	c->image = malloc(size);

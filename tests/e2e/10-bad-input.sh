@@ -92,8 +92,8 @@ if printf 'sif dir/random block[3] 0x1\n' | dbg twice.img; then :; fi
 refused "an inode with a wrong root" 4 'e2fsck' twice.img twice.img
 
 mk() { truncate -s "${size:-8M}" "$1" && mke2fs -q -F -t ext4 -b 1024 "${@:2}" "$1" 2>/dev/null; }
-mk nojournal.img -O ^has_journal
-refused "no journal" 16 'journal' nojournal.img nojournal.img
+mk outside.img -J size=1 && printf 'ssv journal_dev 0x801\nssv journal_uuid random\n' | dbg outside.img
+refused "an external journal" 16 'not supported yet: an external journal' outside.img outside.img
 mk bigalloc.img -O bigalloc -C 4096 -J size=1
 refused "bigalloc" 16 'bigalloc' bigalloc.img bigalloc.img
 mk quota.img -O quota -J size=1
@@ -101,11 +101,16 @@ refused "quota" '(16|4)' . quota.img quota.img
 mk mmp.img -O mmp -J size=1
 refused "multi-mount protection" 16 '(mmp|[Mm]ulti)' mmp.img mmp.img
 mk shared.img -O ^has_journal && printf 'feature shared_blocks\n' | dbg shared.img
-refused "shared_blocks" 16 'shared_blocks|journal' shared.img shared.img
+refused "shared_blocks" 16 'shared_blocks' shared.img shared.img
 mk jdev.img -O journal_dev 2>/dev/null || mke2fs -q -F -O journal_dev -b 1024 jdev.img
 refused "a journal device" 16 'journal' jdev.img jdev.img
 truncate -s 8M ext2.img && mke2fs -q -F -t ext2 ext2.img
-refused "ext2" 16 'journal' ext2.img ext2.img
+printf '\006' | dd of=ext2.img bs=1 seek=$((1024 + 96)) conv=notrunc status=none # needs_recovery
+refused "a journal to be replayed that is not there" 4 'there is none; run: e2fsck -p' ext2.img ext2.img
+is "as e2fsck -p sees it" sh -c 'e2fsck -p ext2.img; [ $? -le 1 ]'
+is "and then" "$BIN" -q ext2.img
+mk unclean.img -O ^has_journal && printf 'ssv state 0\n' | dbg unclean.img
+refused "no journal, not clean" 4 'not cleanly unmounted; run: e2fsck -p' unclean.img unclean.img
 
 # in use
 image base1k busy.img

@@ -466,3 +466,18 @@ uint64_t image_inode_table(const struct image *im)
 {
 	return ext2fs_inode_table_loc(im->fs, 0);
 }
+
+enum image_kind image_kind(const struct image *im, uint64_t block)
+{
+	for (dgrp_t g = 0; g < im->fs->group_desc_count; g++) {
+		uint64_t table = ext2fs_inode_table_loc(im->fs, g);
+
+		if (block == ext2fs_block_bitmap_loc(im->fs, g) ||
+		    block == ext2fs_descriptor_block_loc2(im->fs, im->fs->super->s_first_data_block,
+							  g / EXT2_DESC_PER_BLOCK(im->fs->super)))
+			return IMAGE_ACCOUNTS;
+		if (block >= table && block < table + im->fs->inode_blocks_per_group)
+			return IMAGE_INODES;
+	}
+	return IMAGE_OTHER;
+}

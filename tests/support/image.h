@@ -76,6 +76,9 @@ size_t image_shatter_all(struct image *im);
 void image_hog(struct image *im, const char *name, uint64_t keep);
 uint64_t image_file_block(struct image *im, uint32_t ino, uint32_t lblk); /* 0: a hole */
 uint64_t image_inode_table(const struct image *im);			  /* of group 0 */
+/* Block bitmaps, group descriptors (not their backups) and inode tables among the blocks. */
+enum image_kind { IMAGE_OTHER, IMAGE_ACCOUNTS, IMAGE_INODES };
+enum image_kind image_kind(const struct image *im, uint64_t block);
 /* e2fsck with these arguments; dies unless the exit code is at most `worst`. */
 void image_fsck(const char *path, const char *args, int worst);
 

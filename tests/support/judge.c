@@ -24,6 +24,7 @@ struct judge {
 	struct digest want;
 	struct hashset *good;
 	char why[8192];
+	bool ordered;
 	bool no_mounts; /* found out that they are not allowed */
 };
 
@@ -122,6 +123,11 @@ void judge_want(struct judge *j, const char *path)
 		image_die("%s", why);
 }
 
+void judge_ordered(struct judge *j, bool ordered)
+{
+	j->ordered = ordered;
+}
+
 const char *judge_path(const struct judge *j)
 {
 	return j->path;
@@ -135,7 +141,7 @@ const char *judge_why(const struct judge *j)
 const char *judge_how_name(enum judge_how how)
 {
 	static const char *const name[JUDGE_HOWS] = { "replay", "preen", "mount",
-						      "rerun",	"again", "as-is" };
+						      "rerun",	"again", "in-use", "as-is" };
 
 	return name[how];
 }
@@ -268,17 +274,49 @@ static enum judge_verdict mount_once(struct judge *j)
 	return JUDGE_GOOD;
 }
 
-enum judge_verdict judge_check(struct judge *j, enum judge_how how)
+/* What e2fsck would add to the bitmaps: blocks in use that are free there. */
+static enum judge_verdict check_in_use(struct judge *j)
+{
+	const char *const fsck[] = { "e2fsck", "-fn", j->path, NULL };
+	char text[65536], *at;
+	ssize_t n;
+
+	run(j, fsck);
+	n = pread(j->out_fd, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	at = strstr(text, "Block bitmap differences:");
+	if (!at)
+		return JUDGE_GOOD;
+	at[strcspn(at, "\n")] = 0;
+	return strchr(at, '+') ? bad(j, "blocks in use are free in a bitmap") : JUDGE_GOOD;
+}
+
+/* What brings a state back. */
+static enum judge_verdict recover(struct judge *j)
 {
 	const char *const replay[] = { "e2fsck", "-p", "-E", "journal_only", j->path, NULL };
+	const char *const preen[] = { "e2fsck", "-p", j->path, NULL };
+	int rc = run(j, j->ordered ? preen : replay);
+
+	if (rc && !(j->ordered && rc == 1))
+		return bad(j, "e2fsck -p%s exits %d", j->ordered ? "" : " -E journal_only", rc);
+	return JUDGE_GOOD;
+}
+
+enum judge_verdict judge_check(struct judge *j, enum judge_how how)
+{
 	const char *const preen[] = { "e2fsck", "-p", j->path, NULL };
 	const char *const program[] = { j->program, "-q", j->path, NULL };
 	enum judge_verdict v;
 	int rc;
 
 	j->why[0] = 0;
+	if (how == JUDGE_IN_USE)
+		return check_in_use(j);
 	if (how == JUDGE_MOUNT) {
-		v = mount_once(j);
+		v = j->ordered ? recover(j) : JUDGE_GOOD;
+		if (v == JUDGE_GOOD)
+			v = mount_once(j);
 		return v == JUDGE_GOOD ? check_content(j) : v;
 	}
 	if (how == JUDGE_PREEN) {
@@ -286,9 +324,9 @@ enum judge_verdict judge_check(struct judge *j, enum judge_how how)
 		return rc <= 1 ? check_content(j) : bad(j, "e2fsck -p exits %d", rc);
 	}
 	if (how == JUDGE_REPLAY || how == JUDGE_RERUN || how == JUDGE_AGAIN) {
-		rc = run(j, replay);
-		if (rc)
-			return bad(j, "e2fsck -p -E journal_only exits %d", rc);
+		v = recover(j);
+		if (v != JUDGE_GOOD)
+			return v;
 	}
 	if (how == JUDGE_RERUN) {
 		rc = run(j, program);

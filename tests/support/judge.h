@@ -16,9 +16,10 @@
 enum judge_how {
 	JUDGE_REPLAY, /* e2fsck -p -E journal_only exits 0, then e2fsck -fn */
 	JUDGE_PREEN,  /* e2fsck -p exits 0 or 1, then e2fsck -fn */
-	JUDGE_MOUNT,  /* the kernel mounts it read-write and unmounts it, then e2fsck -fn */
+	JUDGE_MOUNT,  /* (no journal: e2fsck -p, then) the kernel mounts it read-write and unmounts it, then e2fsck -fn */
 	JUDGE_RERUN,  /* replay, the program runs to the end on it (exit 0), then e2fsck -fn */
 	JUDGE_AGAIN,  /* replay on a state that an earlier replay left when it was cut */
+	JUDGE_IN_USE, /* e2fsck -fn knows of no block in use that is free in a bitmap */
 	JUDGE_AS_IS,  /* e2fsck -fn */
 	JUDGE_HOWS,
 };
@@ -46,6 +47,8 @@ struct judge *judge_new(const char *dir, uint64_t size, const char *program, str
 void judge_free(struct judge *j);
 /* What every state's content must be: the digest of the file at `path`. */
 void judge_want(struct judge *j, const char *path);
+/* The file system has no journal: where others are replayed, `e2fsck -p` exits with 0 or 1. */
+void judge_ordered(struct judge *j, bool ordered);
 const char *judge_path(const struct judge *j);
 void judge_load(struct judge *j, const void *image);
 const uint8_t *judge_image(const struct judge *j); /* as it is now */

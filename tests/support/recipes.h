@@ -30,6 +30,10 @@ void recipe_ext3(const char *path);
 void recipe_ext3dirs(const char *path);
 void recipe_upgraded(const char *path);
 void recipe_csumv2(const char *path);
+void recipe_ext2(const char *path);
+void recipe_ext2large(const char *path);
+void recipe_ext2dirs(const char *path);
+void recipe_nojournal(const char *path);
 
 /* In recipes_packed.c. */
 void recipe_mappedcycles(const char *path);

@@ -125,3 +125,52 @@ void recipe_csumv2(const char *path)
 	image_write(path, at, jsb, sizeof(jsb));
 	image_fsck(path, "-fn", 0);
 }
+
+#define EXT2 \
+	"^has_journal,^extent,^64bit,^metadata_csum,^flex_bg,^huge_file,^dir_nlink,^extra_isize"
+
+void recipe_ext2(const char *path)
+{
+	struct image *im;
+
+	image_mke2fs(path, 6 * MIB, EXT2, "-b 1024 -N 256 -I 128");
+	im = image_open(path);
+	fill(im);
+	recipe_finish(im, path);
+}
+
+/* Indirect blocks stay where they are while pieces of the file move. */
+void recipe_ext2large(const char *path)
+{
+	static const struct place far = { .len = 1, .step = 4, .hole = 700 };
+	struct image *im;
+
+	image_mke2fs(path, 10 * MIB, EXT2, "-b 4096 -N 256");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "sparse", &far, 12);
+	image_put(im, IMAGE_ROOT, "large", &recipe_shuffled, 1100);
+	image_put(im, IMAGE_ROOT, "small", &recipe_every_second, 20);
+	recipe_finish(im, path);
+}
+
+void recipe_ext2dirs(const char *path)
+{
+	/* of three blocks, e2fsck would give the linear one an index */
+	recipe_dirs(path, EXT2, "-b 1024 -N 768", 300, 40, false);
+}
+
+/* Trees of depth 1 and 2, in whole and, where batches are small, in pieces. */
+void recipe_nojournal(const char *path)
+{
+	static const struct place mixed = { .len = 3, .step = 7, .hole = 1, .every_unwritten = 2 };
+	struct image *im;
+
+	image_mke2fs(path, 6 * MIB, "^has_journal", "-b 1024 -N 256");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "deep", &recipe_every_second, 500);
+	image_put(im, IMAGE_ROOT, "back", &recipe_backward, 100);
+	image_put(im, IMAGE_ROOT, "mixed", &mixed, 120);
+	image_put(im, IMAGE_ROOT, "large", &recipe_shuffled, 700);
+	image_put_mapped(im, IMAGE_ROOT, "mapped", &recipe_every_second, 60);
+	recipe_finish(im, path);
+}

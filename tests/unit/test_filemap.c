@@ -270,7 +270,7 @@ static size_t fewest_records(const struct world *w)
 	return n;
 }
 
-static void move_once(struct world *w, const struct move *move, size_t n, bool minimal)
+static void move_once(struct world *w, const struct move *move, size_t n, unsigned how)
 {
 	struct filemap out;
 	struct filemap_delta d;
@@ -280,14 +280,14 @@ static void move_once(struct world *w, const struct move *move, size_t n, bool m
 
 	for (size_t i = 0; i < SPAN; i++)
 		take[i] = w->next_take + i;
-	if (filemap_move(&w->map, move, n, w->block_size, minimal, NULL, 0, &need, &out, &d,
+	if (filemap_move(&w->map, move, n, w->block_size, how, NULL, 0, &need, &out, &d,
 			 &err)) {
 		assert_int_equal(err.kind, ERROR_USAGE);
 		assert_true(need > 0);
-		assert_int_equal(filemap_move(&w->map, move, n, w->block_size, minimal, take,
+		assert_int_equal(filemap_move(&w->map, move, n, w->block_size, how, take,
 					      need - 1, &need, &out, &d, &err),
 				 -1);
-		assert_int_equal(filemap_move(&w->map, move, n, w->block_size, minimal, take, need,
+		assert_int_equal(filemap_move(&w->map, move, n, w->block_size, how, take, need,
 					      &need, &out, &d, &err),
 				 0);
 		assert_int_equal(d.n_taken, need);
@@ -300,7 +300,9 @@ static void move_once(struct world *w, const struct move *move, size_t n, bool m
 	check_mapping(w, &out);
 	check_delta(w, &w->map, &out, &d);
 	check_bytes(w, &out);
-	if (minimal)
+	if (how & FILEMAP_ANEW)
+		assert_int_equal(d.n_kept, 0);
+	if (how & FILEMAP_MINIMAL)
 		assert_int_equal(filemap_nodes(&out),
 				 filemap_min_nodes(fewest_records(w), w->block_size));
 	filemap_release(&w->map);
@@ -320,7 +322,8 @@ static void run_random(uint32_t block_size, size_t records, uint64_t seeds)
 			size_t n = make_moves(w, move, 1 + pick(w, 64), 1 + pick(w, 300));
 
 			if (n)
-				move_once(w, move, n, pick(w, 4) == 0);
+				move_once(w, move, n,
+					  filemap_how(pick(w, 4) == 0, seed % 3 == 0));
 		}
 		filemap_release(&w->map);
 	}
@@ -443,6 +446,7 @@ static void test_filemap_move__leaves_far_away_stay(void **state)
 	struct filemap map, out;
 	struct filemap_delta d;
 	struct error err = ERROR_INIT;
+	const uint64_t take[3] = { 9001, 9002, 9003 };
 	/* Two moves, in the second leaf and in the fourth one. */
 	struct move m[2] = { { .from = 100 + 2 * 400, .to = 7000, .lblk = 400, .len = 1 },
 			     { .from = 100 + 2 * 1100, .to = 8000, .lblk = 1100, .len = 1 } };
@@ -454,6 +458,19 @@ static void test_filemap_move__leaves_far_away_stay(void **state)
 	assert_int_equal(d.n_kept, 2); /* not the index node: nothing it holds has changed */
 	assert_int_equal(d.kept[0], FIRST_NODE + 1);
 	assert_int_equal(d.kept[1], FIRST_NODE + 3);
+	filemap_release(&out);
+	filemap_delta_release(&d);
+	/* Anew: these two, and the index node, which points to them. */
+	assert_int_equal(filemap_move(&map, m, 2, 4096, FILEMAP_ANEW, take, 3, NULL, &out, &d,
+				      &err),
+			 0);
+	assert_int_equal(d.n_kept, 0);
+	assert_int_equal(d.n_taken, 3);
+	assert_int_equal(d.n_freed, 3);
+	assert_int_equal(d.freed[0], FIRST_NODE + 1);
+	assert_int_equal(d.freed[1], FIRST_NODE + 3);
+	assert_int_equal(d.freed[2], FIRST_NODE + 5);
+	assert_int_equal(out.node[1][0].pblk, take[2]);
 	filemap_release(&map);
 	filemap_release(&out);
 	filemap_delta_release(&d);

@@ -133,7 +133,6 @@ static const struct mutation mutations[] = {
 	{ 0xe8, 4, 12, SET, ERROR_FSCK, "orphan inode 12" },
 	{ RO, 4, 0x10000, OR, ERROR_FSCK, "orphan_present" },
 	/* features */
-	{ COMPAT, 4, 0x4, AND_NOT, ERROR_USAGE, "not supported yet: no journal" },
 	{ COMPAT, 4, 0x2, OR, ERROR_USAGE, "imagic_inodes" },
 	{ COMPAT, 4, 0x40, OR, ERROR_USAGE, "lazy_bg" },
 	{ COMPAT, 4, 0x100, OR, ERROR_USAGE, "snapshot_bitmap" },
