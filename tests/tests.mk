@@ -32,6 +32,11 @@ $(BENCH_PLAN): $(BUILD)/tests/bench/plan.o $(BUILD)/support.a $(foreach m,plan r
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
+BENCH := $(foreach b,age limit,$(BUILD)/bench-$(b))
+$(BUILD)/bench-%: $(BUILD)/tests/bench/%.o $(foreach m,model base,$(call lib,$(m)))
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
 -include $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/crash/*.c tests/fault/*.c tests/bench/*.c fixtures/*.c))
 
 .PHONY: build-unit check check-unit check-crash check-fault check-e2e check-san crash-night fault-night
