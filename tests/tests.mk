@@ -32,7 +32,12 @@ $(BENCH_PLAN): $(BUILD)/tests/bench/plan.o $(BUILD)/support.a $(foreach m,plan r
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-BENCH := $(foreach b,age limit,$(BUILD)/bench-$(b))
+BENCH := $(foreach b,age limit threads,$(BUILD)/bench-$(b))
+SIM_WRAP := $(patsubst %,-Wl$(comma)--wrap=pthread_%,create join cond_wait cond_broadcast cond_signal)
+$(BUILD)/bench-threads: $(BUILD)/tests/bench/threads.o $(BUILD)/tests/bench/simthreads.o \
+		$(BUILD)/support.a $(foreach m,move model device base,$(call lib,$(m)))
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) $(SIM_WRAP) -o $@ $^ $(LIBS)
 $(BUILD)/bench-%: $(BUILD)/tests/bench/%.o $(foreach m,model base,$(call lib,$(m)))
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
