@@ -286,9 +286,8 @@ int main(int argc, char **argv)
 	age(&a);
 	fill_up(&a);
 	printf("%s: %zu files, %llu removed, %llu pieces, %llu MiB written, %.1f %% used\n",
-	       a.p->name, a.n_complete, (unsigned long long)a.removed,
-	       (unsigned long long)a.pieces, (unsigned long long)(a.written >> 20),
-	       used(&a, NULL));
+	       a.p->name, a.n_complete, (unsigned long long)a.removed, (unsigned long long)a.pieces,
+	       (unsigned long long)(a.written >> 20), used(&a, NULL));
 	free(a.growing);
 	free(a.complete);
 	free(a.buf);

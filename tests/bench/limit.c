@@ -21,11 +21,11 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <libaio.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <linux/fs.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>

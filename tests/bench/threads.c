@@ -9,7 +9,7 @@
  *   flash, disk   seconds of the mover by threads and requests in flight (support/slowdev.h);
  *                 nothing but requests takes time there
  *   seeks         what the head of the disk does: copies in the order of the files, one request at
- *                 a time and 32 that the drive sorts, and by the mover
+ *                 a time and 32 that the drive sorts, and by the mover, as on flash and as on disks
  */
 #include "scaledefrag/move.h"
 #include "scaledefrag/snapshot.h"
@@ -128,10 +128,12 @@ static uint64_t volume_size(const struct bench *b)
 }
 
 /* All batches; each one's copies are flushed, as the commit does. */
-static void move_all(const struct bench *b, struct device *dev, unsigned threads, unsigned depth)
+static void move_all(const struct bench *b, struct device *dev, unsigned threads, unsigned depth,
+		     bool rotational)
 {
 	const struct move_options o = { .threads = threads,
 					.queue_depth = depth,
+					.rotational = rotational,
 					.memory = b->a.memory,
 					.block_size = b->s->geo.block_size };
 	struct error err = ERROR_INIT;
@@ -139,8 +141,7 @@ static void move_all(const struct bench *b, struct device *dev, unsigned threads
 
 	check(move_open(dev, b->p, &o, &m, &err), &err);
 	for (size_t i = 0; i < b->p->n_batch; i++) {
-		struct move_dropped *dropped =
-			must_alloc(b->p->batch[i].n_file, sizeof(*dropped));
+		struct move_dropped *dropped = must_alloc(b->p->batch[i].n_file, sizeof(*dropped));
 		struct move_result r;
 
 		check(move_batch(m, i, dropped, &r, &err), &err);
@@ -183,9 +184,10 @@ static void in_file_order(const struct bench *b, struct device *dev, unsigned de
 							if (!reqs)
 								abort();
 						}
-						reqs[n++] = (struct device_request){
-							.op = op, .offset = at, .len = len, .buf = buf
-						};
+						reqs[n++] = (struct device_request){ .op = op,
+										     .offset = at,
+										     .len = len,
+										     .buf = buf };
 					}
 					at += len;
 					left -= len;
@@ -200,7 +202,7 @@ static void in_file_order(const struct bench *b, struct device *dev, unsigned de
 
 /* threads 0: in the order of the files */
 static struct result simulate(const struct bench *b, const struct slowdev_model *model,
-			      unsigned threads, unsigned depth)
+			      unsigned threads, unsigned depth, bool rotational)
 {
 	struct simclock *c = simclock_new();
 	struct slowdev *sd = slowdev_new(model, c);
@@ -209,7 +211,7 @@ static struct result simulate(const struct bench *b, const struct slowdev_model 
 
 	simthreads_use(c);
 	if (threads)
-		move_all(b, dev, threads, depth);
+		move_all(b, dev, threads, depth, rotational);
 	else
 		in_file_order(b, dev, depth);
 	simclock_lock(c);
@@ -239,10 +241,10 @@ static struct result really(const struct bench *b, unsigned threads, unsigned de
 	}
 	check(device_open_file(fd, 0, 0, b->s->geo.block_size, false, &dev, &err), &err);
 	clock_gettime(CLOCK_MONOTONIC, &t[0]);
-	move_all(b, dev, threads, depth);
+	move_all(b, dev, threads, depth, false);
 	clock_gettime(CLOCK_MONOTONIC, &t[1]);
-	r.seconds = (double)(t[1].tv_sec - t[0].tv_sec) +
-		    (double)(t[1].tv_nsec - t[0].tv_nsec) / 1e9;
+	r.seconds =
+		(double)(t[1].tv_sec - t[0].tv_sec) + (double)(t[1].tv_nsec - t[0].tv_nsec) / 1e9;
 	device_close(dev);
 	return r;
 }
@@ -262,7 +264,7 @@ static void print_table(const struct bench *b, const struct slowdev_model *model
 		printf("| %u |", b->a.threads[t]);
 		for (size_t d = 0; d < b->a.n_depths; d++) {
 			struct result r =
-				model ? simulate(b, model, b->a.threads[t], b->a.depths[d])
+				model ? simulate(b, model, b->a.threads[t], b->a.depths[d], false)
 				      : really(b, b->a.threads[t], b->a.depths[d]);
 
 			first = first > 0 ? first : r.seconds;
@@ -285,12 +287,12 @@ static void print_row(const char *name, const struct result *r, const struct res
 
 static void print_seeks(const struct bench *b)
 {
-	struct result base = simulate(b, &slowdev_disk, 0, 1), r;
+	struct result base = simulate(b, &slowdev_disk, 0, 1, false), r;
 
 	printf("| order | reads | writes | seeks | seek ms | fewer | waiting for the platter, ms | "
 	       "seconds | faster |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
 	print_row("files, one request at a time", &base, &base);
-	r = simulate(b, &slowdev_disk, 0, 32);
+	r = simulate(b, &slowdev_disk, 0, 32, false);
 	print_row("files, 32 requests, sorted by the drive", &r, &base);
 	for (size_t t = 0; t < b->a.n_threads; t++)
 		for (size_t d = 0; d < b->a.n_depths; d++) {
@@ -298,9 +300,16 @@ static void print_seeks(const struct bench *b)
 
 			snprintf(name, sizeof(name), "mover, %u defraggers, depth %u",
 				 b->a.threads[t], b->a.depths[d]);
-			r = simulate(b, &slowdev_disk, b->a.threads[t], b->a.depths[d]);
+			r = simulate(b, &slowdev_disk, b->a.threads[t], b->a.depths[d], false);
 			print_row(name, &r, &base);
 		}
+	for (size_t d = 0; d < b->a.n_depths; d++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "mover for disks, depth %u", b->a.depths[d]);
+		r = simulate(b, &slowdev_disk, 1, b->a.depths[d], true);
+		print_row(name, &r, &base);
+	}
 }
 
 int main(int argc, char **argv)

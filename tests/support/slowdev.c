@@ -111,9 +111,8 @@ static uint64_t seek_time(const struct slowdev *sd, uint64_t to)
 
 	if (distance < SLOWDEV_TRACK)
 		return 0;
-	return sd->model.seek_least_ns +
-	       (uint64_t)((double)sd->model.seek_more_ns *
-			  sqrt((double)distance / (double)sd->size));
+	return sd->model.seek_least_ns + (uint64_t)((double)sd->model.seek_more_ns *
+						    sqrt((double)distance / (double)sd->size));
 }
 
 /* Until the first byte of `to` comes by, after the seek. */
