@@ -64,7 +64,14 @@ fault-night: ## every allocation in all the sweeps of them
 crash-night: ## power cuts: a million states (SEED=N)
 	+$(Q)$(MAKE) --no-print-directory all build/crash
 	$(Q)build/crash --jobs $(JOBS) --all --states 1000000 --seed $(or $(SEED),$(shell date +%s))
-.PHONY: bench-plan
+.PHONY: bench bench-threads bench-profile bench-programs bench-plan
+bench-programs: all $(BENCH) $(BENCH_PLAN) $(MKIMAGE)
+bench: bench-programs ## as root: against e4defrag, copies and limits; docs/bench.md (ARGS="--runs 1 ...")
+	$(Q)scripts/bench $(ARGS)
+bench-threads: bench-programs ## defraggers and requests in flight, on models of devices (ARGS="--image FILE ...")
+	$(Q)scripts/bench-threads $(ARGS)
+bench-profile: bench-programs ## instructions by function (valgrind; ARGS="IMAGE")
+	$(Q)scripts/bench-profile $(ARGS)
 bench-plan: $(BENCH_PLAN) ## seconds and memory of planning, mode by mode (EXTENTS=N)
 	$(Q)for m in files free slabs shrink; do $(BENCH_PLAN) --extents $(or $(EXTENTS),155000) --mode $$m; done
 include tests/fuzz/fuzz.mk

@@ -62,6 +62,7 @@ struct bench {
 	uint64_t filled; /* bytes of the last window */
 	uint64_t written_to;
 	uint64_t reads, writes;
+	double seconds;
 };
 
 static void die(const char *what, int sys)
@@ -255,6 +256,14 @@ static size_t make(struct bench *b, struct slots *s, bool write, size_t writing,
 	return n;
 }
 
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 static void carry_out(struct bench *b, int fd)
 {
 	size_t all = b->a.depth + WRITES_MAX, in_flight = 0;
@@ -269,6 +278,7 @@ static void carry_out(struct bench *b, int fd)
 	rc = io_setup((int)all, &ctx);
 	if (rc < 0 || !list || !event)
 		die("io_setup", -rc);
+	b->seconds = -now();
 	do {
 		size_t n = make(b, &w, true, 0, fd, list), done = 0;
 
@@ -295,6 +305,9 @@ static void carry_out(struct bench *b, int fd)
 			s->spare[s->n_spare++] = slot;
 		}
 	} while (in_flight || w.next_window < b->n_win);
+	if (fdatasync(fd))
+		die("flush", errno);
+	b->seconds += now();
 	io_destroy(ctx);
 	slots_close(&r);
 	slots_close(&w);
@@ -330,19 +343,10 @@ static int parse_args(int argc, char **argv, struct args *a)
 	return a->copy || !strcmp(argv[optind], "plan") ? 0 : -1;
 }
 
-static double seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 int main(int argc, char **argv)
 {
 	struct bench b = { 0 };
 	struct stat st;
-	double start;
 	int fd;
 
 	if (parse_args(argc, argv, &b.a)) {
@@ -356,12 +360,9 @@ int main(int argc, char **argv)
 	if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &b.device_size))
 		die(b.a.device, errno);
 	load(&b);
-	start = seconds();
 	carry_out(&b, fd);
-	if (fdatasync(fd))
-		die("flush", errno);
 	printf("{\"seconds\": %.4f, \"bytes\": %llu, \"reads\": %llu, \"writes\": %llu}\n",
-	       seconds() - start, (unsigned long long)b.bytes, (unsigned long long)b.reads,
+	       b.seconds, (unsigned long long)b.bytes, (unsigned long long)b.reads,
 	       (unsigned long long)b.writes);
 	for (size_t i = 0; i < b.n_win; i++) {
 		free(b.win[i].read.v);
