@@ -51,6 +51,7 @@ LINK_test_device   := device base
 LINK_test_overlay  := device base
 LINK_test_aio      := device base
 LINK_test_faultdev := device base
+LINK_test_slowdev  := device base
 LINK_test_filemap  := model base
 LINK_test_snapshot := report model base
 LINK_test_plan     := report model base

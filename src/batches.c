@@ -40,6 +40,7 @@ int run_start_mover(struct run *run, struct error *err)
 		.queue_depth = run->o->queue_depth,
 		.memory = run->memory / 4 * 3, /* a quarter is the commit's */
 		.block_size = run->block_size,
+		.rotational = volume_place(run->v)->rotational,
 		.verify = run->o->verify || volume_device(run->v)->fuse,
 		.flush_step = FLUSH_STEP,
 		.stop = &run->stop,

@@ -32,6 +32,16 @@ $(BENCH_PLAN): $(BUILD)/tests/bench/plan.o $(BUILD)/support.a $(foreach m,plan r
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
+BENCH := $(foreach b,age limit threads,$(BUILD)/bench-$(b))
+SIM_WRAP := $(patsubst %,-Wl$(comma)--wrap=pthread_%,create join cond_wait cond_broadcast cond_signal)
+$(BUILD)/bench-threads: $(BUILD)/tests/bench/threads.o $(BUILD)/tests/bench/simthreads.o \
+		$(BUILD)/support.a $(foreach m,move model device base,$(call lib,$(m)))
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) $(SIM_WRAP) -o $@ $^ $(LIBS)
+$(BUILD)/bench-%: $(BUILD)/tests/bench/%.o $(foreach m,model base,$(call lib,$(m)))
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
 -include $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/crash/*.c tests/fault/*.c tests/bench/*.c fixtures/*.c))
 
 .PHONY: build-unit check check-unit check-crash check-fault check-e2e check-san crash-night fault-night
@@ -54,7 +64,14 @@ fault-night: ## every allocation in all the sweeps of them
 crash-night: ## power cuts: a million states (SEED=N)
 	+$(Q)$(MAKE) --no-print-directory all build/crash
 	$(Q)build/crash --jobs $(JOBS) --all --states 1000000 --seed $(or $(SEED),$(shell date +%s))
-.PHONY: bench-plan
+.PHONY: bench bench-threads bench-profile bench-programs bench-plan
+bench-programs: all $(BENCH) $(BENCH_PLAN) $(MKIMAGE)
+bench: bench-programs ## as root: against e4defrag, copies and limits; docs/bench.md (ARGS="--runs 1 ...")
+	$(Q)scripts/bench $(ARGS)
+bench-threads: bench-programs ## defraggers and requests in flight, on models of devices (ARGS="--image FILE ...")
+	$(Q)scripts/bench-threads $(ARGS)
+bench-profile: bench-programs ## instructions by function (valgrind; ARGS="IMAGE")
+	$(Q)scripts/bench-profile $(ARGS)
 bench-plan: $(BENCH_PLAN) ## seconds and memory of planning, mode by mode (EXTENTS=N)
 	$(Q)for m in files free slabs shrink; do $(BENCH_PLAN) --extents $(or $(EXTENTS),155000) --mode $$m; done
 include tests/fuzz/fuzz.mk

@@ -32,6 +32,9 @@ struct move_options {
 	uint64_t memory; /* bytes for all buffers; the lists of pieces (40 bytes each) count too,
 			    but may exceed it */
 	uint32_t block_size; /* bytes */
+	/* One head: one defragger, which reads a window as long as the memory allows and then
+	 * writes it, and sources are merged across larger gaps. */
+	bool rotational;
 	bool verify; /* read each copy back after a flush of the batch's copies and compare hashes
 		      */
 	/* Bytes; 0: never. While a batch is written, what is written so far is flushed each time it

@@ -43,6 +43,9 @@ struct volume_place {
 	uint64_t start; /* bytes from the start of the disk or image; partitions are counted in */
 	uint64_t align; /* bytes */
 	uint64_t unit;	/* bytes; 0: not known, or it takes nothing back */
+	/* The disk, or the one the image lies on, has a head that must seek. Virtual disks say so
+	 * whatever lies below: they are not believed. */
+	bool rotational;
 };
 
 /* How many bytes behind the start of a slab of `size` bytes the file system begins. */

@@ -46,6 +46,8 @@ static void share_memory(struct mover *m)
 	window = each - m->slots * BOUNCE_SIZE - each / 128; /* each / 128: order[] and the like */
 	m->streams =
 		m->threads > 1 ? STREAMS_MAX / 2 : STREAMS_MAX; /* few, so that they are long */
+	if (o->rotational)
+		m->streams = 1;
 	while (m->streams > 1 && window / m->streams < window_min(o->block_size))
 		m->streams--;
 	window /= m->streams;
@@ -120,7 +122,7 @@ int move_open(struct device *dev, const struct plan *p, const struct move_option
 	unsigned threads = o->threads < o->queue_depth ? o->threads : o->queue_depth;
 	struct mover *m;
 
-	threads = threads ? threads : 1;
+	threads = threads && !o->rotational ? threads : 1;
 	if (o->memory < move_memory_floor(threads, o->block_size))
 		return error_set(err, ERROR_USAGE,
 				 "%llu bytes of memory are too few for %u threads: give --memory "

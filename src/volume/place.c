@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/sysmacros.h>
 
 /* bytes: the unit of a partition's start, whatever the device's sectors are */
@@ -27,16 +28,33 @@ static uint64_t number(const char *dir, const char *name)
 										    : (uint64_t)n;
 }
 
+/* The folders of a device and of the disk it is a partition of; false: it is that disk. */
+static bool find_disk(const struct target *tg, dev_t no, char own[PATH_MAX],
+		      char disk[PATH_MAX + 4])
+{
+	bool partition;
+
+	snprintf(own, PATH_MAX, "%s/dev/block/%u:%u", tg->sys_root, major(no), minor(no));
+	partition = number(own, "partition") != 0;
+	snprintf(disk, PATH_MAX + 4, "%s%s", own, partition ? "/.." : "");
+	return partition;
+}
+
+/* Only of SCSI disks, which those on SATA and USB are too: they tell how fast they turn. */
+static bool turns(const char *disk)
+{
+	char kind[16];
+
+	return number(disk, "queue/rotational") == 1 &&
+	       text_first_line(kind, sizeof(kind), "%s/device/modalias", disk) &&
+	       !strncmp(kind, "scsi:", 5);
+}
+
 static void find_on_disk(const struct target *tg, struct volume_place *out)
 {
 	char own[PATH_MAX], disk[PATH_MAX + 4];
-	bool partition;
 
-	snprintf(own, sizeof(own), "%s/dev/block/%u:%u", tg->sys_root, major(tg->st.st_rdev),
-		 minor(tg->st.st_rdev));
-	partition = number(own, "partition") != 0;
-	snprintf(disk, sizeof(disk), "%s%s", own, partition ? "/.." : "");
-	if (partition)
+	if (find_disk(tg, tg->st.st_rdev, own, disk))
 		out->start += number(own, "start") * SECTOR;
 	out->unit = number(disk, "queue/discard_granularity");
 	/* Both are the first byte of the disk where a unit begins, of what is discarded and of what
@@ -45,6 +63,17 @@ static void find_on_disk(const struct target *tg, struct volume_place *out)
 	out->align = number(disk, "discard_alignment");
 	if (!out->align)
 		out->align = number(disk, "alignment_offset");
+	out->rotational = turns(disk);
+}
+
+static void find_below_image(const struct target *tg, struct volume_place *out)
+{
+	char own[PATH_MAX], disk[PATH_MAX + 4];
+
+	if (tg->st.st_blksize > 0)
+		out->unit = (uint64_t)tg->st.st_blksize;
+	find_disk(tg, tg->st.st_dev, own, disk);
+	out->rotational = turns(disk);
 }
 
 void place_find(const struct target *tg, struct volume_place *out)
@@ -52,6 +81,6 @@ void place_find(const struct target *tg, struct volume_place *out)
 	*out = (struct volume_place){ .disk = tg->is_device, .start = tg->base };
 	if (tg->is_device)
 		find_on_disk(tg, out);
-	else if (tg->st.st_blksize > 0)
-		out->unit = (uint64_t)tg->st.st_blksize;
+	else
+		find_below_image(tg, out);
 }

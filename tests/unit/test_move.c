@@ -219,11 +219,16 @@ static void test_move_batch__random_plans(void **state)
 		uint32_t bs, align, longest;
 		unsigned threads, depth;
 		uint64_t memory; /* 0: the floor */
-		bool verify;
+		bool verify, rotational;
 	} t[] = {
-		{ 4096, 512, 3, 1, 1, 0, false },	  { 4096, 4096, 40, 2, 128, 0, true },
-		{ 4096, 1, 600, 4, 16, 64 << 20, false }, { 1024, 1024, 8, 3, 7, 0, true },
-		{ 1024, 1, 2, 2, 128, 64 << 20, false },  { 65536, 4096, 30, 2, 4, 0, true },
+		{ 4096, 512, 3, 1, 1, 0, false, false },
+		{ 4096, 4096, 40, 2, 128, 0, true, false },
+		{ 4096, 1, 600, 4, 16, 64 << 20, false, false },
+		{ 1024, 1024, 8, 3, 7, 0, true, false },
+		{ 1024, 1, 2, 2, 128, 64 << 20, false, false },
+		{ 65536, 4096, 30, 2, 4, 0, true, false },
+		{ 4096, 512, 9, 2, 32, 0, true, true },
+		{ 1024, 1, 5, 4, 64, 64 << 20, false, true },
 	};
 
 	(void)state;
@@ -236,6 +241,7 @@ static void test_move_batch__random_plans(void **state)
 		r.o.queue_depth = t[i].depth;
 		r.o.memory = t[i].memory ? t[i].memory : move_memory_floor(t[i].threads, t[i].bs);
 		r.o.verify = t[i].verify;
+		r.o.rotational = t[i].rotational;
 		run_well(&r);
 		rig_close(&r);
 	}
@@ -290,6 +296,25 @@ static void test_move_batch__interleaved_files_take_few_requests(void **state)
 	run_well(&r);
 	assert_true(r.res.reads <= 8);
 	assert_true(r.res.writes <= 3);
+	rig_close(&r);
+}
+
+static void test_move_batch__a_head_passes_over_gaps(void **state)
+{
+	struct move m[100];
+	struct rig r;
+
+	(void)state;
+	rig_open(&r, 4096, 4000, 4096);
+	for (uint32_t i = 0; i < 100; i++) /* gaps of 60 KiB, 4 sources in 256 KiB */
+		m[i] = (struct move){ .from = 10 + 16 * i, .to = 2000 + i, .lblk = i, .len = 1 };
+	add_file(&r, m, 100);
+	r.o.memory = 64 << 20;
+	run_well(&r);
+	assert_int_equal(r.res.reads, 100);
+	r.o.rotational = true;
+	run_well(&r);
+	assert_int_equal(r.res.reads, 25);
 	rig_close(&r);
 }
 
@@ -599,6 +624,7 @@ int main(void)
 		cmocka_unit_test(test_move_batch__completions_out_of_order),
 		cmocka_unit_test(test_move_batch__large_file_in_slices),
 		cmocka_unit_test(test_move_batch__interleaved_files_take_few_requests),
+		cmocka_unit_test(test_move_batch__a_head_passes_over_gaps),
 		cmocka_unit_test(test_move_batch__unwritten_copies_nothing),
 		cmocka_unit_test(test_move_batch__too_little_memory),
 		cmocka_unit_test(test_move_batch__stopped),

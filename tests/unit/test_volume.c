@@ -396,6 +396,36 @@ static void test_place_find__disks_and_partitions(void **state)
 	assert_place(&p1, 4096, 0, 0);
 }
 
+static bool rotational(const struct target *tg)
+{
+	struct volume_place p;
+
+	place_find(tg, &p);
+	return p.rotational;
+}
+
+static void test_place_find__disks_that_turn(void **state)
+{
+	struct fixture *f = *state;
+	struct target disk = fake_disk(f, 0), p1 = fake_disk(f, 1), image = p1;
+
+	image.is_device = false;
+	image.st.st_dev = p1.st.st_rdev;
+	fake_sda(f);
+	assert_false(rotational(&disk)); /* nothing is said */
+	put(f, "1\n", "sys/devices/sda/queue/rotational");
+	assert_false(rotational(&disk));
+	put(f, "virtio:d00000002v00001AF4\n", "sys/devices/sda/device/modalias");
+	assert_false(rotational(&disk));
+	put(f, "scsi:t-0x00\n", "sys/devices/sda/device/modalias");
+	assert_true(rotational(&disk));
+	assert_true(rotational(&p1));
+	assert_true(rotational(&image));
+	put(f, "0\n", "sys/devices/sda/queue/rotational");
+	assert_false(rotational(&disk));
+	assert_false(rotational(&image));
+}
+
 static void test_volume_into__counts_everything_in(void **state)
 {
 	static const struct {
@@ -783,6 +813,7 @@ int main(void)
 		WITH_IMAGE(test_lock__keeps_a_virtual_machine_out),
 		WITH_IMAGE(test_holders_check__nothing_to_look_at),
 		WITH_IMAGE(test_place_find__disks_and_partitions),
+		WITH_IMAGE(test_place_find__disks_that_turn),
 		WITH_IMAGE(test_volume_place__image_file),
 		cmocka_unit_test(test_volume_into__counts_everything_in),
 		WITH_IMAGE(test_holders_check__mounted),
