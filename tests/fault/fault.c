@@ -421,7 +421,8 @@ static bool finish(pid_t pid)
 
 int main(int argc, char **argv)
 {
-	static const char *const small[] = { "base1k", "dirs", "frees", "tight", "fewmapped" };
+	static const char *const small[] = { "base1k", "dirs", "frees",
+					     "tight",  "fewmapped", "fewordered" };
 	enum { SMALL = sizeof(small) / sizeof(small[0]) };
 	struct bench b = { .program = "build/scaledefrag-offline", .kills = 200 };
 	pid_t child[SMALL + 2];

@@ -457,6 +457,7 @@ const struct recipe recipes[] = {
 	{ "ext2large", "ext2, 4 KiB blocks, files larger than a batch", recipe_ext2large },
 	{ "ext2dirs", "ext2, directories, hashed and linear", recipe_ext2dirs },
 	{ "nojournal", "trees of extents and checksums, no journal", recipe_nojournal },
+	{ "fewordered", "no journal, two small files", recipe_fewordered },
 	{ "mappedcycles", "like cycles, block-mapped", recipe_mappedcycles },
 	{ "full", "a few free blocks", make_full },
 	{ "clean", "nothing to do", make_clean },

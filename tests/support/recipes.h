@@ -34,6 +34,7 @@ void recipe_ext2(const char *path);
 void recipe_ext2large(const char *path);
 void recipe_ext2dirs(const char *path);
 void recipe_nojournal(const char *path);
+void recipe_fewordered(const char *path);
 
 /* In recipes_packed.c. */
 void recipe_mappedcycles(const char *path);

@@ -174,3 +174,15 @@ void recipe_nojournal(const char *path)
 	image_put_mapped(im, IMAGE_ROOT, "mapped", &recipe_every_second, 60);
 	recipe_finish(im, path);
 }
+
+/* Few blocks, a tree and an indirect block: for tests that try everything. */
+void recipe_fewordered(const char *path)
+{
+	struct image *im;
+
+	image_mke2fs(path, 4 * MIB, "^has_journal", "-b 1024 -N 64");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "tree", &recipe_backward, 24);
+	image_put_mapped(im, IMAGE_ROOT, "mapped", &recipe_backward, 24);
+	recipe_finish(im, path);
+}
