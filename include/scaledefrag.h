@@ -6,7 +6,8 @@
  * One call does one run: open, scan, plan, prove, (copy, commit)*, read back. It prints nothing,
  * never exits, keeps no state between calls, and asks nothing: it runs, or it refuses with the
  * reason and the next command. Whatever ends it, a power cut too, the file system stays whole, at
- * most after an ordinary journal replay (a mount, or e2fsck -p).
+ * most after an ordinary journal replay (a mount, or e2fsck -p); without a journal, after e2fsck
+ * -p.
  *
  * A program that uses it; to build: cc example.c $(pkg-config --cflags --libs scaledefrag)
  *

@@ -87,7 +87,8 @@ static void on_library_exit(int status, void *arg)
 	if (status != EXIT_FAILURE)
 		return;
 	fprintf(stderr, "scaledefrag-offline: a library gave up, see above; the file system is "
-			"safe, but may need a check or its journal replayed (e2fsck -p); try --threads 1\n");
+			"safe, but may need a check or its journal replayed (e2fsck -p); try "
+			"--threads 1\n");
 	fflush(NULL);
 	_exit(ERROR_OPERATION);
 }

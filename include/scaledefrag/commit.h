@@ -18,6 +18,9 @@
  *   commit_end()      E: free count, s_wtime, needs_recovery cleared, flushed
  *   commit_close()
  *
+ * Without a journal (src/commit/ordered.c): B clears VALID in s_state, E sets it, and a batch is
+ * written in three phases.
+ *
  * `before` is the state as it is on the disk; the caller applies the batch to it (plan_apply) after
  * commit_batch succeeded. After an error of commit_batch, commit_begin or commit_end nothing more
  * is written (I12): commit_end then refuses. Thread rule: one thread.

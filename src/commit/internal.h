@@ -33,7 +33,7 @@ struct commit {
 	const struct geometry *geo;
 	const char *name;
 	struct overlay *ov;
-	ext2_filsys fs; /* on the overlay: what it writes stays in memory */
+	ext2_filsys fs;		 /* on the overlay: what it writes stays in memory */
 	struct journal *journal; /* or, where there is none: */
 	struct ordered *ordered;
 	struct commit_options o;

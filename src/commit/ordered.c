@@ -265,8 +265,7 @@ static int writes_init(const struct commit *c, struct writes *w, size_t n, struc
 }
 
 /* Adjoining blocks as one request. */
-static int write_phase(struct commit *c, struct writes *w, const struct phase *p,
-		       struct error *err)
+static int write_phase(struct commit *c, struct writes *w, const struct phase *p, struct error *err)
 {
 	size_t bs = c->geo->block_size, i = 0;
 
@@ -308,10 +307,11 @@ static int fail(const struct commit *c, struct error *err)
 {
 	struct error why = *err;
 
-	error_set(err, ERROR_OPERATION,
-		  "%s; nothing more was written, all files are safe but %s has no journal and has to "
-		  "be checked; run: e2fsck -p %s",
-		  why.text, c->name, c->name);
+	error_set(
+		err, ERROR_OPERATION,
+		"%s; nothing more was written, all files are safe but %s has no journal and has to "
+		"be checked; run: e2fsck -p %s",
+		why.text, c->name, c->name);
 	err->sys = why.sys;
 	return -1;
 }
@@ -355,5 +355,5 @@ out:
 
 int ordered_end(struct commit *c, struct error *err)
 {
-	return c->ordered->unflushed && flush(c, err) ? fail(c, err) : 0;
+	return c->ordered->unflushed ? flush(c, err) : 0;
 }

@@ -101,7 +101,7 @@ static void describe(struct volume *v)
 		size /= 1024;
 	double used = 100.0 * (double)(v->geo.blocks - free_blocks) / (double)v->geo.blocks;
 	snprintf(v->what, sizeof(v->what), "%s, %u KiB blocks, %.1f %s, %.0f %% used",
-		 !is_ext3	? v->geo.ordered ? "ext4 without a journal" : "ext4"
+		 !is_ext3	  ? v->geo.ordered ? "ext4 without a journal" : "ext4"
 		 : v->geo.ordered ? "ext2"
 				  : "ext3",
 		 v->geo.block_size / 1024, size, unit[u], used);

@@ -147,8 +147,7 @@ static bool free_early(struct trace *t)
 	for (int b = 0; b < t->batches; b++) {
 		size_t to = 0, at;
 
-		while (to < t->n &&
-		       (t->event[to].barrier != BARRIER_N1 || t->event[to].batch != b))
+		while (to < t->n && (t->event[to].barrier != BARRIER_N1 || t->event[to].batch != b))
 			to++;
 		for (at = ++to; at < t->n && t->event[at].barrier != BARRIER_N2;)
 			at++;

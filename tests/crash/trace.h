@@ -104,15 +104,15 @@ enum mutant {
 	MUTANT_WIDE_SUPER,    /* superblock written as two sectors */
 	MUTANT_EARLY_DISCARD, /* what the last batch frees, before its commit is flushed */
 	/* Without a journal: */
-	MUTANT_DROP_OPEN,    /* as DROP_B */
+	MUTANT_DROP_OPEN, /* as DROP_B */
 	MUTANT_DROP_N1,
 	MUTANT_DROP_N2,
 	MUTANT_DROP_N3,
-	MUTANT_EARLY_FREE,   /* phase 3 before phase 2 */
-	MUTANT_IN_PLACE,     /* the block of a tree that is in use is rewritten in phase 2 */
-	MUTANT_WIDE_STATE,   /* as WIDE_SUPER */
-	MUTANT_EARLY_GIVE,   /* as EARLY_DISCARD */
-	MUTANT_WRONG_PLAN,    /* made by the run itself, not from the trace */
+	MUTANT_EARLY_FREE, /* phase 3 before phase 2 */
+	MUTANT_IN_PLACE,   /* the block of a tree that is in use is rewritten in phase 2 */
+	MUTANT_WIDE_STATE, /* as WIDE_SUPER */
+	MUTANT_EARLY_GIVE, /* as EARLY_DISCARD */
+	MUTANT_WRONG_PLAN, /* made by the run itself, not from the trace */
 	MUTANTS,
 };
 

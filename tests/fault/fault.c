@@ -421,7 +421,7 @@ static bool finish(pid_t pid)
 
 int main(int argc, char **argv)
 {
-	static const char *const small[] = { "base1k", "dirs", "frees",
+	static const char *const small[] = { "base1k", "dirs",	    "frees",
 					     "tight",  "fewmapped", "fewordered" };
 	enum { SMALL = sizeof(small) / sizeof(small[0]) };
 	struct bench b = { .program = "build/scaledefrag-offline", .kills = 200 };

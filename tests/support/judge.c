@@ -140,8 +140,8 @@ const char *judge_why(const struct judge *j)
 
 const char *judge_how_name(enum judge_how how)
 {
-	static const char *const name[JUDGE_HOWS] = { "replay", "preen", "mount",
-						      "rerun",	"again", "in-use", "as-is" };
+	static const char *const name[JUDGE_HOWS] = { "replay", "preen",  "mount", "rerun",
+						      "again",	"in-use", "as-is" };
 
 	return name[how];
 }

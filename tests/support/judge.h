@@ -16,7 +16,8 @@
 enum judge_how {
 	JUDGE_REPLAY, /* e2fsck -p -E journal_only exits 0, then e2fsck -fn */
 	JUDGE_PREEN,  /* e2fsck -p exits 0 or 1, then e2fsck -fn */
-	JUDGE_MOUNT,  /* (no journal: e2fsck -p, then) the kernel mounts it read-write and unmounts it, then e2fsck -fn */
+	JUDGE_MOUNT,  /* (no journal: e2fsck -p, then) the kernel mounts it read-write and unmounts
+			 it, then e2fsck -fn */
 	JUDGE_RERUN,  /* replay, the program runs to the end on it (exit 0), then e2fsck -fn */
 	JUDGE_AGAIN,  /* replay on a state that an earlier replay left when it was cut */
 	JUDGE_IN_USE, /* e2fsck -fn knows of no block in use that is free in a bitmap */

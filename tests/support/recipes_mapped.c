@@ -126,7 +126,7 @@ void recipe_csumv2(const char *path)
 	image_fsck(path, "-fn", 0);
 }
 
-#define EXT2 \
+#define EXT2                                                                                       \
 	"^has_journal,^extent,^64bit,^metadata_csum,^flex_bg,^huge_file,^dir_nlink,^extra_isize"
 
 void recipe_ext2(const char *path)

@@ -280,12 +280,11 @@ static void move_once(struct world *w, const struct move *move, size_t n, unsign
 
 	for (size_t i = 0; i < SPAN; i++)
 		take[i] = w->next_take + i;
-	if (filemap_move(&w->map, move, n, w->block_size, how, NULL, 0, &need, &out, &d,
-			 &err)) {
+	if (filemap_move(&w->map, move, n, w->block_size, how, NULL, 0, &need, &out, &d, &err)) {
 		assert_int_equal(err.kind, ERROR_USAGE);
 		assert_true(need > 0);
-		assert_int_equal(filemap_move(&w->map, move, n, w->block_size, how, take,
-					      need - 1, &need, &out, &d, &err),
+		assert_int_equal(filemap_move(&w->map, move, n, w->block_size, how, take, need - 1,
+					      &need, &out, &d, &err),
 				 -1);
 		assert_int_equal(filemap_move(&w->map, move, n, w->block_size, how, take, need,
 					      &need, &out, &d, &err),
@@ -322,8 +321,7 @@ static void run_random(uint32_t block_size, size_t records, uint64_t seeds)
 			size_t n = make_moves(w, move, 1 + pick(w, 64), 1 + pick(w, 300));
 
 			if (n)
-				move_once(w, move, n,
-					  filemap_how(pick(w, 4) == 0, seed % 3 == 0));
+				move_once(w, move, n, filemap_how(pick(w, 4) == 0, seed % 3 == 0));
 		}
 		filemap_release(&w->map);
 	}
@@ -461,9 +459,8 @@ static void test_filemap_move__leaves_far_away_stay(void **state)
 	filemap_release(&out);
 	filemap_delta_release(&d);
 	/* Anew: these two, and the index node, which points to them. */
-	assert_int_equal(filemap_move(&map, m, 2, 4096, FILEMAP_ANEW, take, 3, NULL, &out, &d,
-				      &err),
-			 0);
+	assert_int_equal(
+		filemap_move(&map, m, 2, 4096, FILEMAP_ANEW, take, 3, NULL, &out, &d, &err), 0);
 	assert_int_equal(d.n_kept, 0);
 	assert_int_equal(d.n_taken, 3);
 	assert_int_equal(d.n_freed, 3);

@@ -175,6 +175,34 @@ static void test_verify__wrong_count_of_journal_blocks(void **state)
 	rejected(f, "plan: batch 0: it journals");
 }
 
+/* N5: pieces of a file, between which its tree block stays or is replaced. */
+static void test_verify__tree_block_in_use_is_rewritten(void **state)
+{
+	const struct planner_options o = { .mode = PLAN_FILES };
+	struct fixture f = { .s = NULL };
+	(void)state;
+	assert_int_equal(snapshot_parse("geometry block_size 1024 blocks 100\n"
+					"limits journal_blocks 50 copy_blocks 3\n"
+					"file 13 file depth 1\n"
+					"ext 0 1 60\next 1 1 62\next 2 1 64\next 3 1 66\n"
+					"ext 4 1 68\next 5 1 72\next 6 1 74\next 7 1 76\n"
+					"node 0 70 8\nfree 20 20\n",
+					&f.s, &f.err),
+			 0);
+	assert_int_equal(planner_make(f.s, &o, &f.p, &f.err), 0);
+	assert_true(f.p->n_batch > 1 && f.p->file[0].n_kept == 1);
+	f.s->geo.ordered = true;
+	rejected(&f, "plan: batch 0, inode 13: a tree block in use is rewritten");
+	plan_free(f.p);
+	assert_int_equal(planner_make(f.s, &o, &f.p, &f.err), 0);
+	assert_int_equal(planner_verify(f.s, f.p, &f.err), 0);
+	assert_true(f.p->n_batch > 1 && f.p->file[0].n_taken == 1 && f.p->file[0].n_freed == 1);
+	for (size_t i = 0; i < f.p->n_file; i++)
+		assert_int_equal(f.p->file[i].n_kept, 0);
+	plan_free(f.p);
+	snapshot_free(f.s);
+}
+
 static void test_verify__copies_too_much(void **state)
 {
 	struct fixture *f = *state;
@@ -374,6 +402,7 @@ int main(void)
 		WITH_PLAN(test_verify__swapped_targets),
 		WITH_PLAN(test_verify__file_gets_more_runs),
 		WITH_PLAN(test_verify__no_rest_at_the_end),
+		cmocka_unit_test(test_verify__tree_block_in_use_is_rewritten),
 		WITH_PLAN(test_verify__too_many_journal_blocks),
 		WITH_PLAN(test_verify__wrong_count_of_journal_blocks),
 		WITH_PLAN(test_verify__copies_too_much),
