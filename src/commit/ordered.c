@@ -8,7 +8,9 @@
  *      changes one sector.
  *  N2  Phase 1 writes only to blocks that the batch takes, and marks them used: copies, tree blocks
  *      and indirect blocks in their new places, bitmaps and descriptors in which what the batch
- *      takes *and* what it gives up is used. It is flushed before phase 2 begins.
+ *      takes *and* what it gives up is used. It is flushed before phase 2 begins. A bitmap that
+ *      nobody reads yet (BLOCK_UNINIT) is written and flushed before the descriptor that says that
+ *      it counts.
  *  N3  Phase 2 switches the mappings: inodes, and indirect blocks that stay where they are. In any
  *      part of it, in units of a sector, each pointer is the old or the new one, and what either
  *      leads to is there, with equal content. It is flushed before anything that the batch gave up
@@ -42,6 +44,7 @@
 struct accounts {
 	uint64_t block;
 	void *first;
+	bool unread; /* a bitmap of a BLOCK_UNINIT group */
 };
 
 struct ordered {
@@ -53,6 +56,9 @@ struct ordered {
 	size_t n_accounts, cap_accounts;
 };
 
+/* Phase 1 has two parts. */
+enum { FIRST_UNREAD, FIRST, SECOND, THIRD, PHASES_ALL };
+
 /* A phase: blocks in order. */
 struct phase {
 	struct journal_block *list;
@@ -61,7 +67,7 @@ struct phase {
 
 /* All memory of a batch's writes; taken before the first of them. */
 struct writes {
-	struct phase phase[3];
+	struct phase phase[PHASES_ALL];
 	uint8_t *stage;
 	size_t stage_size;
 	struct device_request *request;
@@ -98,12 +104,12 @@ void ordered_get_counters(const struct commit *c, struct commit_counters *out)
 
 /* ---- bitmaps and descriptors, twice ---- */
 
-static int add_account(struct ordered *o, uint64_t block, struct error *err)
+static int add_account(struct ordered *o, uint64_t block, bool unread, struct error *err)
 {
 	if (array_reserve(&o->accounts, &o->cap_accounts, o->n_accounts + 1, sizeof(*o->accounts),
 			  err))
 		return -1;
-	o->accounts[o->n_accounts++] = (struct accounts){ .block = block };
+	o->accounts[o->n_accounts++] = (struct accounts){ .block = block, .unread = unread };
 	return 0;
 }
 
@@ -125,8 +131,9 @@ static int list_accounts(struct commit *c, const struct changes *ch, struct erro
 
 		if (i && group == ch->list[i - 1].group)
 			continue;
-		if (add_account(o, ext2fs_block_bitmap_loc(c->fs, group), err) ||
-		    add_account(o, descriptor_block(c, group), err))
+		if (add_account(o, ext2fs_block_bitmap_loc(c->fs, group),
+				bitmap_is_uninit(c, group), err) ||
+		    add_account(o, descriptor_block(c, group), false, err))
 			return -1;
 	}
 	if (o->n_accounts)
@@ -221,26 +228,27 @@ static void push(struct phase *p, uint64_t block, const void *data)
 
 /* `list`: the batch's blocks as they shall be in the end, in order. */
 static void share_out(const struct commit *c, const struct journal_block *list, size_t n,
-		      struct phase phase[3])
+		      struct phase phase[PHASES_ALL])
 {
 	for (size_t i = 0; i < n; i++) {
 		uint64_t block = list[i].block;
 		const struct accounts *a = find_account(c->ordered, block);
 
 		if (!a) {
-			push(&phase[is_taken(c->ordered, block) ? 0 : 1], block, list[i].data);
+			push(&phase[is_taken(c->ordered, block) ? FIRST : SECOND], block,
+			     list[i].data);
 			continue;
 		}
 		if (a->first)
-			push(&phase[0], block, a->first);
+			push(&phase[a->unread ? FIRST_UNREAD : FIRST], block, a->first);
 		if (!a->first || memcmp(a->first, list[i].data, c->geo->block_size) != 0)
-			push(&phase[2], block, list[i].data);
+			push(&phase[THIRD], block, list[i].data);
 	}
 }
 
 static void writes_release(struct writes *w)
 {
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < PHASES_ALL; i++)
 		free(w->phase[i].list);
 	free(w->stage);
 	free(w->request);
@@ -252,7 +260,7 @@ static int writes_init(const struct commit *c, struct writes *w, size_t n, struc
 	bool ok = true;
 
 	*w = (struct writes){ .stage_size = n * bs < STAGE_BYTES ? n * bs : STAGE_BYTES };
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < PHASES_ALL; i++) {
 		w->phase[i].list = calloc(n, sizeof(*w->phase[i].list));
 		ok &= w->phase[i].list != NULL;
 	}
@@ -338,9 +346,11 @@ int ordered_commit(struct commit *c, const struct journal_block *list, size_t n,
 	share_out(c, list, n, w.phase);
 	if (reserve(c, list, n, err))
 		goto out;
-	if (write_phase(c, &w, &w.phase[0], err) || flush(c, err) ||
-	    write_phase(c, &w, &w.phase[1], err) || flush(c, err) ||
-	    write_phase(c, &w, &w.phase[2], err)) {
+	if (write_phase(c, &w, &w.phase[FIRST_UNREAD], err) ||
+	    (w.phase[FIRST_UNREAD].n && flush(c, err)) ||
+	    write_phase(c, &w, &w.phase[FIRST], err) || flush(c, err) ||
+	    write_phase(c, &w, &w.phase[SECOND], err) || flush(c, err) ||
+	    write_phase(c, &w, &w.phase[THIRD], err)) {
 		fail(c, err);
 		goto out;
 	}

@@ -97,7 +97,9 @@ static bool run_mutant(const struct setup *o, enum mutant m)
 	static const char *const logs[] = { "chain", "stale", "ext3like", "batches", NULL };
 	static const char *const discards[] = { "discard", "discard-free", NULL };
 	static const char *const ordered[] = { "ext2", "nojournal", NULL };
-	const char *const *list = mutant_ordered(m)				 ? ordered
+	static const char *const unread[] = { "ordereduninit", NULL };
+	const char *const *list = m == MUTANT_DROP_N0				 ? unread
+				  : mutant_ordered(m)				 ? ordered
 				  : m == MUTANT_EARLY_DISCARD			 ? discards
 				  : m == MUTANT_EARLY_REUSE			 ? tight
 				  : m == MUTANT_DROP_F4 || m == MUTANT_EARLY_LOG ? logs

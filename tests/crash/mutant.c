@@ -23,6 +23,7 @@ const char *mutant_name(enum mutant m)
 		[MUTANT_WIDE_SUPER] = "wide-super",
 		[MUTANT_EARLY_DISCARD] = "early-discard",
 		[MUTANT_DROP_OPEN] = "drop-open",
+		[MUTANT_DROP_N0] = "drop-N0",
 		[MUTANT_DROP_N1] = "drop-N1",
 		[MUTANT_DROP_N2] = "drop-N2",
 		[MUTANT_DROP_N3] = "drop-N3",
@@ -252,6 +253,8 @@ bool mutant_apply(struct trace *t, enum mutant m, const char *image)
 		return move_early(t, ROLE_COPY, ROLE_COPY);
 	case MUTANT_EARLY_LOG:
 		return move_early(t, ROLE_LOG, ROLE_JSB);
+	case MUTANT_DROP_N0:
+		return drop_flush(t, BARRIER_N0, 0, t->batches);
 	case MUTANT_DROP_N1:
 		return drop_flush(t, BARRIER_N1, 0, t->batches);
 	case MUTANT_DROP_N2:

@@ -142,6 +142,7 @@ const struct scenario scenarios[] = {
 	  .batch_bytes = 256 * KIB,
 	  .min_batches = 8,
 	  .late = true },
+	{ .name = "ordereduninit", .recipe = "ordereduninit", .min_batches = 1, .late = true },
 	{ .name = "ext2dirs",
 	  .recipe = "ext2dirs",
 	  .batch_bytes = 20 * KIB,

@@ -135,9 +135,11 @@ static bool has_role(const struct trace *t, size_t from, size_t to, enum role ro
  */
 static void name_ordered_epoch(struct trace *t, size_t from, size_t to, int *batch)
 {
-	enum barrier b = BARRIER_N3;
 	size_t next = to < t->n ? epoch_end(t, to + 1) : t->n;
+	size_t after = next < t->n ? epoch_end(t, next + 1) : t->n;
 	size_t first = from; /* of the next batch */
+	enum barrier b = BARRIER_N3;
+	bool begins;
 
 	if (has_role(t, from, to, ROLE_INODES))
 		b = BARRIER_N2;
@@ -145,16 +147,21 @@ static void name_ordered_epoch(struct trace *t, size_t from, size_t to, int *bat
 		b = *batch < 0 ? BARRIER_B : BARRIER_E;
 	else if (to < t->n && has_role(t, to + 1, next, ROLE_INODES))
 		b = BARRIER_N1;
-	while (b == BARRIER_N1 && *batch >= 0 && first < to && t->event[first].role != ROLE_HOME)
+	else if (has_role(t, from, to, ROLE_HOME) && next < t->n &&
+		 has_role(t, next + 1, after, ROLE_INODES))
+		b = BARRIER_N0;
+	/* Not if it is the rest of a phase 1. */
+	begins = b == BARRIER_N0 || (b == BARRIER_N1 && t->event[from - 1].barrier != BARRIER_N0);
+	while (begins && *batch >= 0 && first < to && t->event[first].role != ROLE_HOME)
 		first++;
 	for (size_t i = from; i < to; i++) {
 		struct event *e = &t->event[i];
 
-		e->batch = *batch + (b == BARRIER_N1 && i >= first);
-		if (b == BARRIER_N1 && e->role == ROLE_HOME)
+		e->batch = *batch + (begins && i >= first);
+		if (b != BARRIER_N2 && e->role == ROLE_HOME)
 			e->role = ROLE_COPY; /* or an indirect or tree block in its new place */
 	}
-	*batch += b == BARRIER_N1;
+	*batch += begins;
 	if (to < t->n) {
 		t->event[to].batch = *batch;
 		t->event[to].barrier = b;
@@ -241,8 +248,8 @@ void trace_dump(const struct trace *t)
 {
 	static const char *const role[] = { "super", "jsb",	 "log",	   "commit",  "copy",
 					    "home",  "accounts", "inodes", "discard", "flush" };
-	static const char *const barrier[] = { "",   "B",  "F1", "F2", "F3",
-					       "F4", "N1", "N2", "N3", "E" };
+	static const char *const barrier[] = { "",   "B",  "F1", "F2", "F3", "F4",
+					       "N0", "N1", "N2", "N3", "E" };
 
 	for (size_t i = 0; i < t->n; i++) {
 		const struct event *e = &t->event[i];

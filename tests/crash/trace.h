@@ -32,7 +32,8 @@ enum role {
 	ROLE_FLUSH,
 };
 
-/* Without a journal: N1 and N2 end phases 1 and 2 of a batch, N3 the last one's phase 3. */
+/* Without a journal: N0 comes before bitmaps of BLOCK_UNINIT groups count; N1 and N2 end phases 1
+ * and 2 of a batch, N3 the last one's phase 3. */
 enum barrier {
 	BARRIER_NONE,
 	BARRIER_B,
@@ -40,6 +41,7 @@ enum barrier {
 	BARRIER_F2,
 	BARRIER_F3,
 	BARRIER_F4,
+	BARRIER_N0,
 	BARRIER_N1,
 	BARRIER_N2,
 	BARRIER_N3,
@@ -105,6 +107,7 @@ enum mutant {
 	MUTANT_EARLY_DISCARD, /* what the last batch frees, before its commit is flushed */
 	/* Without a journal: */
 	MUTANT_DROP_OPEN, /* as DROP_B */
+	MUTANT_DROP_N0,
 	MUTANT_DROP_N1,
 	MUTANT_DROP_N2,
 	MUTANT_DROP_N3,

@@ -458,6 +458,7 @@ const struct recipe recipes[] = {
 	{ "ext2dirs", "ext2, directories, hashed and linear", recipe_ext2dirs },
 	{ "nojournal", "trees of extents and checksums, no journal", recipe_nojournal },
 	{ "fewordered", "no journal, two small files", recipe_fewordered },
+	{ "ordereduninit", "no journal, room only in BLOCK_UNINIT groups", recipe_ordereduninit },
 	{ "mappedcycles", "like cycles, block-mapped", recipe_mappedcycles },
 	{ "full", "a few free blocks", make_full },
 	{ "clean", "nothing to do", make_clean },

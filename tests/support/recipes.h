@@ -35,6 +35,7 @@ void recipe_ext2large(const char *path);
 void recipe_ext2dirs(const char *path);
 void recipe_nojournal(const char *path);
 void recipe_fewordered(const char *path);
+void recipe_ordereduninit(const char *path);
 
 /* In recipes_packed.c. */
 void recipe_mappedcycles(const char *path);

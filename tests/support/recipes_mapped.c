@@ -186,3 +186,18 @@ void recipe_fewordered(const char *path)
 	image_put_mapped(im, IMAGE_ROOT, "mapped", &recipe_backward, 24);
 	recipe_finish(im, path);
 }
+
+/* Without flex_bg: the groups have bitmaps and an inode table of their own. */
+void recipe_ordereduninit(const char *path)
+{
+	static const struct place first = { .to = 2048 };
+	static const struct place last = { .len = 900, .step = 900, .from = 6145, .to = 7168 };
+	struct image *im;
+
+	image_mke2fs(path, 7 * MIB, "^has_journal,^flex_bg,^resize_inode",
+		     "-b 1024 -g 2048 -N 128");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "second", &first, 800);
+	image_put(im, IMAGE_ROOT, "whole", &last, 900); /* the last group is never BLOCK_UNINIT */
+	recipe_finish(im, path);
+}
