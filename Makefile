@@ -72,6 +72,7 @@ LINK_test_json     := report model base
 LINK_test_options  := report move model device base
 LINK_test_discard  := scan volume model device base
 LINK_test_slab     := base
+LINK_test_measure  := model device base
 
 COMPLETIONS := $(foreach s,bash zsh fish,$(BUILD)/completions/$(s))
 

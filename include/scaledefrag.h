@@ -109,7 +109,8 @@ enum scaledefrag_phase {
 	SCALEDEFRAG_PHASE_MOVE,
 	SCALEDEFRAG_PHASE_COMMIT,
 	SCALEDEFRAG_PHASE_RESCAN,
-	SCALEDEFRAG_PHASE_DISCARD
+	SCALEDEFRAG_PHASE_DISCARD,
+	SCALEDEFRAG_PHASE_MEASURE
 };
 
 /* See --mode, and "Which files", in scaledefrag-offline(8). */
@@ -166,6 +167,7 @@ struct scaledefrag_options {
 	uint64_t budget;      /* bytes that may be copied; 0: any number */
 	bool names;	      /* look up the paths of files that the report lists */
 	bool advise;	      /* with report_only: figures of all modes, and which to choose */
+	bool measure;	      /* read all files cold before and after, and take the time */
 	bool pictures;	      /* maps, for scaledefrag_html and _svg */
 	unsigned list;	      /* how many files to list as still fragmented */
 	unsigned threads;     /* 0: processors, at most 16 */
@@ -194,6 +196,13 @@ struct scaledefrag_figures {
 	uint64_t free_bytes, free_runs, longest_free_bytes;
 };
 
+/* What `measure` found: all files that can be moved, read by one request after the other. */
+struct scaledefrag_cold {
+	uint64_t requests; /* 0: not measured */
+	uint64_t bytes;
+	double seconds;
+};
+
 struct scaledefrag_result {
 	enum scaledefrag_outcome outcome;
 	int code;	   /* what scaledefrag_run() returned */
@@ -202,6 +211,7 @@ struct scaledefrag_result {
 	struct scaledefrag_figures after; /* read from the disk; as before, where nothing changed */
 	uint64_t bytes_to_move, bytes_moved;
 	double estimate_seconds; /* a rough guess */
+	struct scaledefrag_cold cold_before, cold_after;
 };
 
 /* Returns an exit code (enum scaledefrag_code). *out is set in any case, NULL where there was no

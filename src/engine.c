@@ -145,7 +145,7 @@ static int make_plan(struct run *run, struct error *err)
 		.n_avoid = run->n_bad_block,
 		.scope = run->o->scope,
 		.n_scope = run->o->n_scope,
-		.order = run->o->plan.mode == PLAN_LAYOUT,
+		.order = run->o->plan.mode == PLAN_LAYOUT || run->o->measure,
 		.front = run->o->front,
 		.growth = run->o->plan.reserve > 0,
 		.progress = scan_progress,
@@ -160,8 +160,11 @@ static int make_plan(struct run *run, struct error *err)
 	if (scan_volume(run->v, &so, &run->s, err) || ideal_new(run->s, &run->ideal, err) ||
 	    state_new(run->s, &run->st, err))
 		return -1;
-	if (!run->rounds++)
+	if (!run->rounds++) {
 		figures_before(run);
+		if (run->o->measure && run_measure(run, &run->r->measured_before, err))
+			return -1;
+	}
 	run_phase(run, PHASE_PLAN);
 	run_tell(run, 0, 1);
 	if (run->o->given_plan)
@@ -238,6 +241,19 @@ static int rescan(struct run *run, struct error *err)
 	return 0;
 }
 
+/* The second reading, where something has changed. The work is done: a stop cuts it off, no more.
+ */
+static int measure_after(struct run *run, struct error *err)
+{
+	struct error stopped = ERROR_INIT;
+
+	if (!run->o->measure || !run->r->has_after || run->stop ||
+	    !run_measure(run, &run->r->measured_after, &stopped) || stopped.kind == ERROR_STOPPED)
+		return 0;
+	*err = stopped;
+	return -1;
+}
+
 static enum report_outcome outcome_of(const struct run *run)
 {
 	if (run->o->report_only)
@@ -289,7 +305,8 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 		rc = -1;
 	}
 	if (!rc && !o->report_only && !o->dry_run)
-		rc = rescan(&run, err) || run_discard(&run, err) ? -1 : 0;
+		rc = rescan(&run, err) || run_discard(&run, err) || measure_after(&run, err) ? -1
+											     : 0;
 	run_phase(&run, PHASE_OPEN);
 	r->outcome = rc ? OUTCOME_FAILED : outcome_of(&run);
 	if (r->outcome == OUTCOME_STOPPED)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * engine_run: what engine.c (the order of things), batches.c (the same for batches), touched.c
- * (what a run changed and what it dropped), slab.c, discard.c (what is given back to the device)
- * and figures.c (the report's numbers) share: one run's state. Private to src/.
+ * (what a run changed and what it dropped), slab.c, discard.c (what is given back to the device),
+ * measure.c (cold reading) and figures.c (the report's numbers) share: one run's state. Private to
+ * src/.
  */
 #ifndef SCALEDEFRAG_ENGINE_RUN_H
 #define SCALEDEFRAG_ENGINE_RUN_H
@@ -107,6 +108,9 @@ int run_note_written(struct run *run, struct error *err);
 int run_discard_behind(struct run *run, struct error *err);
 /* The last step, after the log was emptied and everything flushed: gives free space back. */
 int run_discard(struct run *run, struct error *err);
+/* Reads the files as the state has them, cold, in the snapshot's order; see measure.c. *out is set
+ * on success only; ERROR_STOPPED where the observer asked for a stop. */
+int run_measure(struct run *run, struct report_measure *out, struct error *err);
 
 /* The file at this place of the snapshot, as the state has it now; neither path nor reason. */
 struct report_file figures_file(const struct run *run, size_t i);

@@ -38,7 +38,8 @@ void figures_before(struct run *run)
 
 	state_summary(run->st, run->ideal, &r->before);
 	report_score_state(run->st, &r->score_before);
-	state_reading(run->st, &r->read_before);
+	if (run->o->plan.mode == PLAN_LAYOUT)
+		state_reading(run->st, &r->read_before);
 	r->front = run->s->n_front;
 	r->data_bytes = r->before.blocks * run->block_size;
 	memcpy(r->left, run->s->count, sizeof r->left);
@@ -59,7 +60,7 @@ static int predict(struct run *run, struct summary *out, struct reading *reading
 	int rc;
 
 	*out = run->p->predicted;
-	if (run->n_do == run->p->n_batch && !run->o->dry_run && !run->s->order)
+	if (run->n_do == run->p->n_batch && !run->o->dry_run && run->o->plan.mode != PLAN_LAYOUT)
 		return 0;
 	rc = state_new(run->s, &st, err);
 	if (rc)
@@ -68,7 +69,7 @@ static int predict(struct run *run, struct summary *out, struct reading *reading
 		rc = plan_apply(run->p, b, NULL, st, err);
 	if (!rc)
 		rc = state_summary(st, run->ideal, out);
-	if (!rc)
+	if (!rc && run->o->plan.mode == PLAN_LAYOUT)
 		state_reading(st, reading);
 	if (!rc && run->o->dry_run)
 		pictures_after(run, st);
@@ -272,7 +273,8 @@ int figures_end(struct run *run)
 	if (r->has_after) {
 		state_summary(run->st, run->ideal, &r->after);
 		report_score_state(run->st, &r->score_after);
-		state_reading(run->st, &r->read_after);
+		if (run->o->plan.mode == PLAN_LAYOUT)
+			state_reading(run->st, &r->read_after);
 		pictures_after(run, run->st);
 	}
 	run_settle_touched(run);

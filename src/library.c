@@ -28,6 +28,7 @@ SAME(SCALEDEFRAG_PHASE_MOVE, PHASE_MOVE);
 SAME(SCALEDEFRAG_PHASE_COMMIT, PHASE_COMMIT);
 SAME(SCALEDEFRAG_PHASE_RESCAN, PHASE_RESCAN);
 SAME(SCALEDEFRAG_PHASE_DISCARD, PHASE_DISCARD);
+SAME(SCALEDEFRAG_PHASE_MEASURE, PHASE_MEASURE);
 SAME(SCALEDEFRAG_MODE_FILES, PLAN_FILES);
 SAME(SCALEDEFRAG_MODE_FREE, PLAN_FREE);
 SAME(SCALEDEFRAG_MODE_SHRINK, PLAN_SHRINK);
@@ -138,6 +139,7 @@ static void to_engine(struct call *c, struct engine_options *e)
 		.names = o->names,
 		.list = o->list,
 		.advise = o->advise,
+		.measure = o->measure,
 		.pictures = o->pictures,
 		.threads = o->threads,
 		.queue_depth = o->queue_depth,
@@ -217,6 +219,11 @@ static void to_figures(const struct summary *s, uint64_t block_size,
 	};
 }
 
+static struct scaledefrag_cold to_cold(const struct report_measure *m)
+{
+	return (struct scaledefrag_cold){ m->requests, m->bytes, m->seconds };
+}
+
 int scaledefrag_result(const struct scaledefrag_report *r, struct scaledefrag_result *out)
 {
 	const struct report *f;
@@ -235,6 +242,8 @@ int scaledefrag_result(const struct scaledefrag_report *r, struct scaledefrag_re
 		.bytes_to_move = f->plan_bytes,
 		.bytes_moved = f->bytes_moved,
 		.estimate_seconds = f->estimate_seconds,
+		.cold_before = to_cold(&f->measured_before),
+		.cold_after = to_cold(&f->measured_after),
 	};
 	to_figures(&f->before, f->block_size, &out->before);
 	to_figures(&f->predicted, f->block_size, &out->planned);

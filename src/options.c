@@ -22,6 +22,7 @@ enum {
 	OPT_BATCH_SIZE,
 	OPT_MODE,
 	OPT_VERIFY,
+	OPT_MEASURE,
 	OPT_JSON,
 	OPT_PROGRESS,
 	OPT_LIST,
@@ -72,6 +73,8 @@ static const struct option_def table[] = {
 	{ OPT_BUDGET, "budget", "SIZE", "copy at most so much", NULL },
 	{ OPT_TIME_LIMIT, "time-limit", "TIME", "stop after this time: 90s, 5m, 2h", NULL },
 	{ OPT_VERIFY, "verify", NULL, "read every copy back before it counts", NULL },
+	{ OPT_MEASURE, "measure", NULL, "read all files cold before and after, take the time",
+	  NULL },
 	{ OPT_PARTITION, "partition", "N", "use partition N of a whole-disk image", NULL },
 	{ OPT_JSON, "json", "[=FILE]", "report as JSON, on standard output or to FILE", NULL },
 	{ OPT_LIST, "list", "N", "list at most N files that stay fragmented (10)", NULL },
@@ -335,6 +338,9 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		return add_scope(id, SCALEDEFRAG_PIN, arg, o, err);
 	case OPT_VERIFY:
 		e->verify = true;
+		return 0;
+	case OPT_MEASURE:
+		e->measure = true;
 		return 0;
 	case OPT_PROGRESS:
 		return set_progress(arg, o, err);

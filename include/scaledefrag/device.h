@@ -61,6 +61,8 @@ struct device_ops {
 	int (*reserve)(struct device *dev, uint64_t offset, uint64_t len);
 	/* Optional, see device_discard. 0 or a positive errno. */
 	int (*discard)(struct device *dev, uint64_t offset, uint64_t len);
+	/* Optional, see device_cold. */
+	void (*cold)(struct device *dev, bool on);
 	void (*close)(struct device *dev);
 };
 
@@ -131,6 +133,12 @@ int device_reserve(struct device *dev, uint64_t offset, uint64_t len, struct err
  * not given back). Where that can't be done at all: -1, err->sys EOPNOTSUPP.
  */
 int device_discard(struct device *dev, uint64_t offset, uint64_t len, struct error *err);
+
+/*
+ * From here on (`on`), or no longer: reads find nothing in the page cache that has been flushed,
+ * and nothing is read ahead. With direct I/O that is so anyway.
+ */
+void device_cold(struct device *dev, bool on);
 
 /* The queue may be shorter than asked (q->depth >= 1) when the kernel has no more to give. */
 int device_queue_open(struct device *dev, unsigned depth, struct device_queue **out,

@@ -2,6 +2,7 @@
 /*
  * engine: the pipeline, in order, on one screen:
  *   open -> scan -> plan -> verify -> (guard -> move -> commit)* -> rescan -> discard -> report
+ * (with `measure`, cold reading after the first scan and at the end)
  *
  * engine_run() does one volume. It never prints and never exits; what the user sees goes through
  * the observer. The result (report) is filled as far as the run came, also on failure. The
@@ -47,6 +48,7 @@ struct engine_options {
 	bool verify;	   /* --verify */
 	bool names;	   /* look up paths for the files listed in the report */
 	bool advise;	   /* with report_only: figures for all modes, and which to choose */
+	bool measure;	   /* read all files cold before and after, see report.h */
 	bool pictures;	   /* maps, and the worst files before, for the report */
 	unsigned threads, queue_depth;
 	uint64_t memory;      /* bytes; 0: default */

@@ -34,6 +34,7 @@ enum report_phase {
 	PHASE_COMMIT,
 	PHASE_RESCAN,
 	PHASE_DISCARD,
+	PHASE_MEASURE,
 	PHASES
 };
 
@@ -60,6 +61,14 @@ struct report_mode { /* what a run in this mode would do, by its plan */
 	uint64_t files_end; /* the first block behind all movable files */
 };
 
+/* --measure: a cold read of all files that can be moved (src/measure.c says how). */
+struct report_measure {
+	bool known;
+	uint64_t requests, failed; /* of the requests */
+	uint64_t bytes;
+	double seconds;
+};
+
 #define REPORT_MODES 4
 
 struct report {
@@ -74,6 +83,7 @@ struct report {
 	struct summary before, predicted, after;
 	struct report_score score_before, score_after;
 	struct reading read_before, read_predicted, read_after; /* all 0: names weren't read */
+	struct report_measure measured_before, measured_after;
 	uint64_t front;	     /* files of the front list that can be moved */
 	uint64_t data_bytes; /* of all movable files: what a full rewrite would copy */
 	uint64_t left[LEAVE_REASONS];

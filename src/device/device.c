@@ -153,6 +153,12 @@ int device_discard(struct device *dev, uint64_t offset, uint64_t len, struct err
 	return 0;
 }
 
+void device_cold(struct device *dev, bool on)
+{
+	if (dev->ops->cold)
+		dev->ops->cold(dev, on);
+}
+
 int device_queue_open(struct device *dev, unsigned depth, struct device_queue **out,
 		      struct error *err)
 {

@@ -178,6 +178,19 @@ static int file_discard(struct device *dev, uint64_t offset, uint64_t len)
 	return sys == ENOSYS || sys == ENOTTY ? EOPNOTSUPP : sys;
 }
 
+/* A courtesy of the kernel: failing is fine. */
+static void file_cold(struct device *dev, bool on)
+{
+	struct file_device *f = file_of(dev);
+	off_t from = (off_t)f->base, len = (off_t)dev->size;
+
+	if (dev->direct)
+		return;
+	posix_fadvise(f->fd, from, len, on ? POSIX_FADV_RANDOM : POSIX_FADV_NORMAL);
+	if (on)
+		posix_fadvise(f->fd, from, len, POSIX_FADV_DONTNEED);
+}
+
 static void file_close(struct device *dev)
 {
 	struct file_device *f = file_of(dev);
@@ -195,6 +208,7 @@ static const struct device_ops file_ops = {
 	.queue_open = aio_queue_open,
 	.reserve = file_reserve,
 	.discard = file_discard,
+	.cold = file_cold,
 	.close = file_close,
 };
 

@@ -30,6 +30,17 @@ static void figure(FILE *to, const char *label, uint64_t b, const uint64_t *a)
 	fputs("</tr>\n", to);
 }
 
+static void measured(FILE *to, const struct report *r, bool two)
+{
+	const struct report_measure *b = &r->measured_before, *a = &r->measured_after;
+
+	figure(to, "cold read: requests", b->requests, two && a->known ? &a->requests : NULL);
+	fprintf(to, "<tr><td>cold read: seconds</td><td class=\"n\">%.2f</td>", b->seconds);
+	if (two && a->known)
+		fprintf(to, "<td class=\"n\">%.2f</td>", a->seconds);
+	fputs("</tr>\n", to);
+}
+
 static void figures(FILE *to, const struct report *r)
 {
 	const struct summary *b = &r->before, *a = NULL;
@@ -55,6 +66,8 @@ static void figures(FILE *to, const struct report *r)
 	FIGURE("free runs", free_runs);
 	FIGURE("longest free run (blocks)", longest_free);
 #undef FIGURE
+	if (r->measured_before.known)
+		measured(to, r, a != NULL);
 	fputs("</table>\n", to);
 }
 

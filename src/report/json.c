@@ -135,6 +135,14 @@ static json_t *work(const struct report *r)
 			 "bytes_discarded", (json_int_t)r->bytes_discarded);
 }
 
+static json_t *cold(const struct report_measure *m)
+{
+	return m->known ? json_pack("{s:I, s:I, s:f, s:I}", "requests", (json_int_t)m->requests,
+				    "bytes", (json_int_t)m->bytes, "seconds", m->seconds,
+				    "failed_requests", (json_int_t)m->failed)
+			: json_null();
+}
+
 static json_t *document(const struct report *r)
 {
 	json_t *o = json_object();
@@ -168,6 +176,8 @@ static json_t *document(const struct report *r)
 	SET("predicted", scanned ? summary(&r->predicted, NULL, &r->read_predicted) : json_null());
 	SET("after",
 	    r->has_after ? summary(&r->after, &r->score_after, &r->read_after) : json_null());
+	SET("measured_before", cold(&r->measured_before));
+	SET("measured_after", cold(&r->measured_after));
 	SET("free_runs_by_size", scanned ? sizes(&r->free_before) : json_null());
 	SET("free_runs_by_size_after", r->has_free_after ? sizes(&r->free_after) : json_null());
 	SET("modes", modes(r));

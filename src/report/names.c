@@ -5,9 +5,10 @@
 const char *name_phase(enum report_phase phase)
 {
 	static const char *const name[PHASES] = {
-		[PHASE_OPEN] = "open",	   [PHASE_SCAN] = "scan",     [PHASE_PLAN] = "plan",
-		[PHASE_VERIFY] = "verify", [PHASE_GUARD] = "guard",   [PHASE_MOVE] = "move",
-		[PHASE_COMMIT] = "commit", [PHASE_RESCAN] = "rescan", [PHASE_DISCARD] = "discard",
+		[PHASE_OPEN] = "open",	     [PHASE_SCAN] = "scan",	[PHASE_PLAN] = "plan",
+		[PHASE_VERIFY] = "verify",   [PHASE_GUARD] = "guard",	[PHASE_MOVE] = "move",
+		[PHASE_COMMIT] = "commit",   [PHASE_RESCAN] = "rescan", [PHASE_DISCARD] = "discard",
+		[PHASE_MEASURE] = "measure",
 	};
 
 	return name[phase];

@@ -21,6 +21,7 @@ struct progress {
 	char *name;
 	bool hidden, begun, moving, bar_shown;
 	enum report_phase phase;
+	unsigned pass;
 	double start, last, move_start;
 };
 
@@ -64,8 +65,11 @@ static unsigned width(int fd)
 	return n < LINE_MAX_LEN ? (unsigned)n : LINE_MAX_LEN;
 }
 
-/* Passes count up, as e2fsck's do: guard, move and commit take turns and are one pass. */
-static unsigned pass_of(enum report_phase phase)
+/*
+ * Passes count up, as e2fsck's do: guard, move and commit take turns and are one pass. What comes
+ * twice belongs to the one before.
+ */
+static unsigned pass_of(const struct progress *p, enum report_phase phase)
 {
 	static const unsigned pass[PHASES] = {
 		[PHASE_OPEN] = 1,   [PHASE_SCAN] = 1,	[PHASE_PLAN] = 2,
@@ -73,7 +77,7 @@ static unsigned pass_of(enum report_phase phase)
 		[PHASE_COMMIT] = 4, [PHASE_RESCAN] = 5, [PHASE_DISCARD] = 5,
 	};
 
-	return pass[phase];
+	return pass[phase] ? pass[phase] : p->pass ? p->pass : 1;
 }
 
 /* "123 MB/s  0:12 left", or nothing while there is nothing to say */
@@ -83,7 +87,7 @@ static void speed(const struct progress *p, double t, uint64_t done, uint64_t to
 	double spent = t - p->move_start, left;
 
 	*out = '\0';
-	if (!p->moving || pass_of(p->phase) != 4 || spent < 0.5 || !done)
+	if (!p->moving || p->pass != 4 || spent < 0.5 || !done)
 		return;
 	left = total > done ? spent * (double)(total - done) / (double)done : 0;
 	left = left < 360000 ? left : 360000;
@@ -165,7 +169,7 @@ static void put_json(struct progress *p, double t, uint64_t done, uint64_t total
 	int n = snprintf(line, sizeof(line),
 			 "{\"phase\": \"%s\", \"pass\": %u, \"done\": %llu, \"total\": %llu, "
 			 "\"bytes\": %llu, \"seconds\": %.3f}\n",
-			 name_phase(p->phase), pass_of(p->phase), (unsigned long long)done,
+			 name_phase(p->phase), p->pass, (unsigned long long)done,
 			 (unsigned long long)total, (unsigned long long)bytes, t - p->start);
 
 	put(&p->json_fd, line, (size_t)n);
@@ -174,13 +178,13 @@ static void put_json(struct progress *p, double t, uint64_t done, uint64_t total
 void progress_set(struct progress *p, enum report_phase phase, uint64_t done, uint64_t total,
 		  uint64_t bytes)
 {
+	unsigned pass = pass_of(p, phase);
 	double t;
 
 	if (p->hidden || (p->bar_fd < 0 && p->lines_fd < 0 && p->json_fd < 0))
 		return;
 	t = now();
-	if (p->begun && pass_of(phase) == pass_of(p->phase) && done < total &&
-	    t - p->last < INTERVAL)
+	if (p->begun && pass == p->pass && done < total && t - p->last < INTERVAL)
 		return;
 	if (phase == PHASE_MOVE && !p->moving) {
 		p->moving = true;
@@ -188,13 +192,14 @@ void progress_set(struct progress *p, enum report_phase phase, uint64_t done, ui
 	}
 	p->begun = true;
 	p->phase = phase;
+	p->pass = pass;
 	p->last = t;
 	if (p->bar_fd >= 0)
 		show_bar(p, t, done, total);
 	if (p->json_fd >= 0)
 		put_json(p, t, done, total, bytes);
 	if (p->lines_fd >= 0 &&
-	    dprintf(p->lines_fd, "%u %llu %llu %s\n", pass_of(phase), (unsigned long long)done,
+	    dprintf(p->lines_fd, "%u %llu %llu %s\n", pass, (unsigned long long)done,
 		    (unsigned long long)total, p->name) < 0)
 		p->lines_fd = -1;
 }

@@ -57,6 +57,22 @@ static void reading_rows(FILE *to, const struct reading *before, const struct re
 	row(to, "requests of a cold scan", before->requests, after ? &after->requests : NULL);
 }
 
+/* --measure. The second reading may be missing: nothing was changed, or it was stopped. */
+static void measured_rows(FILE *to, const struct report *r)
+{
+	const struct report_measure *b = &r->measured_before, *a = &r->measured_after;
+	uint64_t failed = b->failed + a->failed;
+	char n[NUMBER_LEN];
+
+	if (!b->known)
+		return;
+	row(to, "cold read: requests", b->requests, a->known ? &a->requests : NULL);
+	fprintf(to, "%-27s %14.2f", "cold read: seconds", b->seconds);
+	fprintf(to, a->known ? " %14.2f\n" : "\n", a->known ? a->seconds : 0);
+	if (failed)
+		fprintf(to, "cold read: %s failed\n", number_of(failed, "request", n));
+}
+
 static uint64_t average_kib(const struct summary *s, uint32_t block_size)
 {
 	return s->runs ? (uint64_t)((double)s->blocks / (double)s->runs * block_size / 1024 + 0.5)
@@ -94,6 +110,7 @@ static void print_table(FILE *to, const struct report *r)
 			     !a	       ? NULL
 			     : planned ? &r->read_predicted
 				       : &r->read_after);
+	measured_rows(to, r);
 #undef ROW
 	if (r->score_before.verdict)
 		fprintf(to, "e4defrag -c would say: %s%s%s\n", r->score_before.verdict,

@@ -5,6 +5,9 @@ cd "$T" || exit 1
 
 image demo orig.img
 want=$(digest orig.img)
+cp orig.img x.img # before the second line after the first, so before anything is written
+signal_after 1 TERM -q --measure --memory 20M --threads 1 x.img
+is "SIGTERM stops --measure" equal "$? $(sum x.img)" "32 $(sum orig.img)"
 for sig in TERM INT HUP; do
 	stopped=0
 	for i in $(seq 1 3 34); do # of more than 40 lines

@@ -46,6 +46,14 @@ is "-c agrees with e2fsck's count" \
 is "-C: lines of four fields" awk 'NF != 4 || $1 + 0 < 1 || $2 > $3 { exit 1 }' lines
 is "-C: there are some" test -s lines
 image demo d.img
+"$BIN" --measure --json d.img >r.json 2>err
+is "--measure: fewer requests after than before" \
+	j '.measured_after.requests < .measured_before.requests and .measured_after.failed_requests == 0'
+cp d.img same.img
+"$BIN" -c --measure --json d.img >r.json 2>err
+is "-c --measure: once" j '.measured_before.requests > 0 and .measured_after == null'
+is "-c --measure writes nothing" cmp d.img same.img
+image demo d.img
 "$BIN" -q d.img >out 2>&1
 is "-q is quiet" equal "$(wc -c <out)" 0
 image demo d.img

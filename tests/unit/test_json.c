@@ -158,6 +158,7 @@ static void test_report_json__every_key_is_documented(void **state)
 		.has_after = true,
 		.has_free_after = true,
 		.read_before = { 10, 5, 3 },
+		.measured_before = { .known = true },
 		.score_before = { 1, "no problem" },
 		.score_after = { 0, "no problem" },
 		.stopped_by = "a signal",

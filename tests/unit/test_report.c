@@ -305,6 +305,36 @@ static void test_report_json__parses_back(void **state)
 	free(text);
 }
 
+static void test_report__measured(void **state)
+{
+	struct report r;
+	char *text;
+	json_t *j;
+
+	(void)state;
+	fill(&r);
+	text = captured(&r, 0, false);
+	assert_null(strstr(text, "cold read"));
+	free(text);
+	r.measured_before = (struct report_measure){ true, 7000, 1, 1 << 20, 12.5 };
+	text = captured(&r, 0, false); /* the second one was stopped */
+	assert_non_null(strstr(text, "cold read: requests                  7,000\n"));
+	assert_non_null(strstr(text, "cold read: 1 request failed\n"));
+	free(text);
+	text = captured(&r, 0, true);
+	j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	assert_true(json_is_object(json_object_get(j, "measured_before")));
+	assert_true(json_is_null(json_object_get(j, "measured_after")));
+	json_decref(j);
+	free(text);
+	r.measured_after = (struct report_measure){ true, 1400, 0, 1 << 20, 1.25 };
+	text = captured(&r, 0, false);
+	assert_non_null(strstr(text,
+			       "cold read: requests                  7,000          1,400\n"
+			       "cold read: seconds                   12.50           1.25\n"));
+	free(text);
+}
+
 static void test_report__discard(void **state)
 {
 	struct report r;
@@ -417,12 +447,13 @@ static void test_progress_set__lines(void **state)
 	progress_set(p, PHASE_SCAN, 16, 16, 0);
 	progress_set(p, PHASE_PLAN, 0, 1, 0);
 	progress_set(p, PHASE_MOVE, 5, 1ull << 40, 5);
+	progress_set(p, PHASE_MEASURE, 7, 7, 5); /* no pass of its own */
 	progress_free(p);
 	n = read(fd[0], text, sizeof(text) - 1);
 	assert_true(n > 0);
 	text[n] = '\0';
 	assert_string_equal(text, "1 0 16 a\\x0ab\n1 16 16 a\\x0ab\n2 0 1 a\\x0ab\n"
-				  "4 5 1099511627776 a\\x0ab\n");
+				  "4 5 1099511627776 a\\x0ab\n4 7 7 a\\x0ab\n");
 	close(fd[0]);
 	close(fd[1]);
 }
@@ -527,6 +558,7 @@ int main(void)
 		cmocka_unit_test(test_report_text__one_of_each),
 		cmocka_unit_test(test_report_text__empty_report),
 		cmocka_unit_test(test_report_json__parses_back),
+		cmocka_unit_test(test_report__measured),
 		cmocka_unit_test(test_report__discard),
 		cmocka_unit_test(test_report__gain_and_limits),
 		cmocka_unit_test(test_report_json__full_disk),
