@@ -184,11 +184,14 @@ install-lib: lib ## install the library: archive, header, pkg-config file
 dist: ## make a source archive in build/; the same bytes each time
 	$(Q)scripts/dist $(VERSION)
 
-.PHONY: deb check-chroot
+.PHONY: deb check-chroot check-boot
 deb: ## make Debian packages in build/deb/, and let lintian look at them
 	+$(Q)scripts/build-deb
 check-chroot: ## as root: install them in a clean Debian chroot, run the demo and more (10 minutes)
 	+$(Q)scripts/check-chroot
+check-boot: ## boot a virtual machine with the example hook in its initramfs (2 minutes)
+	+$(Q)$(MAKE) --no-print-directory all static build/mkimage
+	$(Q)scripts/check-boot
 
 C_FILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find src include tests fixtures completions -name '*.[ch]')
 .PHONY: lint

@@ -54,7 +54,7 @@ check-crash: ## power cuts: 40,000 states, and mutants that must be found (STATE
 	+$(Q)JOBS=$(JOBS) scripts/check crash
 check-fault: ## every nth operation and allocation fails; SIGKILL at 200 moments (KILLS=N)
 	+$(Q)JOBS=$(JOBS) scripts/check fault
-check-e2e: ## whole images, end to end (CASES=DIR: with the images there)
+check-e2e: ## whole images, end to end (CASES=DIR, SAMPLES=DIR: with the images there, too)
 	+$(Q)JOBS=$(JOBS) scripts/check e2e
 check-san: ## unit and end-to-end tests with sanitizers
 	+$(Q)JOBS=$(JOBS) scripts/check san
