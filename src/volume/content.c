@@ -20,9 +20,8 @@ struct magic {
 
 static const struct magic containers[] = {
 	{ 0, 4, "QFI\xfb", "a qcow image",
-	  "as root attach it with qemu-nbd -c /dev/nbd0 and give /dev/nbd0, or make a raw image "
-	  "with "
-	  "qemu-img convert -O raw" },
+	  "show it as a file with nbdfuse and qemu-nbd, as root attach it with qemu-nbd -c "
+	  "/dev/nbd0, or make a raw image with qemu-img convert -O raw" },
 	{ 0, 4, "KDMV", "a VMDK image", "make a raw image with qemu-img convert -O raw" },
 	{ 0, 4, "COWD", "a VMDK image", "make a raw image with qemu-img convert -O raw" },
 	{ 0, 21, "# Disk DescriptorFile", "a VMDK descriptor",
@@ -32,6 +31,10 @@ static const struct magic containers[] = {
 	{ 0, 8, "vhdxfile", "a VHDX image", "make a raw image with qemu-img convert -O raw" },
 	{ 0, 8, "conectix", "a VHD image", "make a raw image with qemu-img convert -O raw" },
 	{ 0, 4, "QED\0", "a QED image", "make a raw image with qemu-img convert -O raw" },
+	{ 0, 16, "WithoutFreeSpace", "a Parallels image",
+	  "make a raw image with qemu-img convert -O raw" },
+	{ 0, 16, "WithouFreSpacExt", "a Parallels image",
+	  "make a raw image with qemu-img convert -O raw" },
 	{ 0, 4, "\x3a\xff\x26\xed", "an Android sparse image", "make a raw image with simg2img" },
 	{ 0, 8, "ANDROID!", "an Android boot image", "it holds a kernel, no file system" },
 	{ 0, 2, "\x1f\x8b", "compressed (gzip)", "unpack it first" },
