@@ -127,6 +127,9 @@ const char *classify_inode(const struct source *src, uint32_t ino, struct ext2_i
 		return classify_resize(src, inode, out);
 	if (!kind && !reserved)
 		return "its mode is no known kind of file";
+	/* Nothing that is in it counts, for e2fsck neither, which would leave it there for ever. */
+	if (!inode->i_mode && ino != EXT2_BAD_INO)
+		return NULL;
 	if (kind)
 		out->kind = kind->kind;
 	if (out->kind == FILE_REGULAR && (inode->i_flags & EXT4_EA_INODE_FL))

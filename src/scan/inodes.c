@@ -32,6 +32,14 @@ static int add_left(struct harvest *h, uint32_t ino, const struct verdict *v, si
 	return 0;
 }
 
+/* Unused quota inodes and that of bad blocks have none, whatever is there; e2fsck doesn't look. */
+static bool has_xattr(uint32_t ino, const struct ext2_inode *inode)
+{
+	bool quota = ino == EXT4_USR_QUOTA_INO || ino == EXT4_GRP_QUOTA_INO;
+
+	return ino != EXT2_BAD_INO && (inode->i_mode || !quota);
+}
+
 static int add_xattr(const struct source *src, uint32_t ino, const struct ext2_inode *inode,
 		     struct harvest *h, struct error *err)
 {
@@ -174,7 +182,7 @@ int inodes_take(const struct source *src, uint32_t ino, uint8_t *raw, struct har
 	wrong = classify_inode(src, ino, inode, &v);
 	if (wrong)
 		return source_damage(src, err, "inode %u: %s", ino, wrong);
-	if (ino != EXT2_BAD_INO && add_xattr(src, ino, inode, h, err))
+	if (has_xattr(ino, inode) && add_xattr(src, ino, inode, h, err))
 		return -1;
 	switch (v.shape) {
 	case SHAPE_EXTENTS:

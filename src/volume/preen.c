@@ -40,18 +40,23 @@ static int run_child(const char *program, char *const argv[])
 	posix_spawnattr_t attr;
 	sigset_t none;
 	pid_t pid;
-	int status;
+	int status, nothing[2];
 
+	/* Its standard input has ended. Not /dev/null: an initramfs need not have one. */
+	if (pipe2(nothing, O_CLOEXEC))
+		return -1;
+	close(nothing[1]);
 	sigemptyset(&none);
 	posix_spawn_file_actions_init(&fa);
 	posix_spawnattr_init(&attr);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&fa, nothing[0], 0);
 	posix_spawn_file_actions_adddup2(&fa, 2, 1);
 	int sys = posix_spawn(&pid, program, &fa, &attr, argv, environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&fa);
+	close(nothing[0]);
 	if (sys) {
 		errno = sys;
 		return -1;

@@ -49,6 +49,17 @@ if [ -n "$private" ]; then
 	is "static: nothing is fragmented" equal "$(fragmented empty/a.img)" 0
 	is "static: clean" clean empty/a.img
 	is "static: content equal" equal "$(digest empty/a.img)" "$before"
+	# with e2fsck, its libraries, and still without /dev
+	image demo empty/a.img && printf 'ssv state 0\n' | dbg empty/a.img
+	for f in "$(command -v e2fsck)" $(ldd "$(command -v e2fsck)" | grep -o '/[^ ]*'); do
+		install -D "$f" "empty$f"
+	done
+	# shellcheck disable=SC2016
+	is "static: -p, without /dev" $private sh -ec '
+		mount --rbind /proc empty/proc
+		mount --rbind /sys empty/sys
+		exec chroot empty /scaledefrag-offline -p /a.img'
+	is "static: -p, content equal" equal "$(digest empty/a.img)" "$before"
 else
 	skip "static: no private mounts here"
 fi

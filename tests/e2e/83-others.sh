@@ -48,6 +48,11 @@ tiny_groups -t ext4 -b 1024 -g 256 -O meta_bg,^resize_inode
 packed -t ext4 -b 1024 -G 4 -E packed_meta_blocks=1
 L
 
+# what e2fsck leaves in reserved inodes that have no mode is no reason to refuse
+image base1k a.img
+printf 'sif <6> block[0] 0x1234567\nsif <4> flags 0x80000\nsif <3> file_acl 5000\n' | dbg a.img
+done_well "garbage in reserved inodes" a.img a.img
+
 # ---- containers: named, with what helps
 if command -v qemu-img >/dev/null; then
 	image base1k raw.img
