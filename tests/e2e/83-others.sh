@@ -140,17 +140,43 @@ os.close(w)
 os.read(r, 4096)
 q = subprocess.run(['qemu-io', '-f', 'raw', '-c', 'write 0 512', 'x.img'], capture_output=True, text=True)
 print(q.stdout, q.stderr)
+locked = subprocess.run(['flock', '-n', '-s', 'x.img', 'true']).returncode # as udev asks
 running = p.poll() is None
 while os.read(r, 4096):
     pass
-sys.exit(0 if running and p.wait() == 0 and q.returncode and 'lock' in q.stderr else 1)
+sys.exit(0 if running and p.wait() == 0 and locked == 1 and q.returncode and 'lock' in q.stderr else 1)
 P
 	before=$(digest x.img)
-	is "qemu can't open an image that we work on" python3 meanwhile.py "$BIN"
+	is "neither qemu nor udev gets an image that we work on" python3 meanwhile.py "$BIN"
 	is "and nothing was written by it" equal "$(digest x.img)" "$before"
 	is "but it can afterwards" qemu-io -f raw -c 'read 0 512' x.img
 else
 	skip "qemu's tools are not there"
+fi
+
+# ---- in use where others look
+if can_mount; then
+	mkdir -p m && cp fs.img x.img
+	# shellcheck disable=SC2016
+	unshare -m sh -c 'mount -o loop x.img m && touch m/up up && exec sleep 300' &
+	holder=$!
+	children+=($holder)
+	until [ -e up ] || ! kill -0 $holder 2>/dev/null; do sleep 0.05; done
+	where="mounted on .* in the mount namespace of process $holder; run: nsenter -t $holder -m umount"
+	refused "mounted in another namespace, by its image" 8 "in use by /dev/loop[0-9]*, which is $where" "" x.img
+	refused "mounted in another namespace, by its device" 8 "$where" "" "$(losetup -j x.img | cut -d: -f1)"
+	kill $holder
+	wait $holder 2>/dev/null
+	cp fs.img swap.img && mkswap swap.img >/dev/null 2>&1 && attach swap.img
+	if swapon "$loop" 2>/dev/null; then
+		refused "swap" 8 "$loop is in use as swap space; run: swapoff $loop" "" "$loop"
+		swapoff "$loop"
+	else
+		skip "no swap on a loop device here"
+	fi
+	detach "$loop"
+else
+	skip "mounted in another namespace: no loop mounts here"
 fi
 
 # ---- runs that were cut off: healed by e2fsck -p, by a mount, by our own -p, and then it goes on
