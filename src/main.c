@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 /* Set by signals, asked for by the library. */
@@ -321,6 +322,8 @@ int main(int argc, char **argv)
 		return fflush(stdout) ? ERROR_OPERATION : 0;
 	}
 	catch_signals(&o);
+	/* Whatever a hostile file system made us do: neither we nor e2fsck gain rights by it. */
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	code = run(&o);
 	options_release(&o);
 	return code;

@@ -140,11 +140,13 @@ os.close(w)
 os.read(r, 4096)
 q = subprocess.run(['qemu-io', '-f', 'raw', '-c', 'write 0 512', 'x.img'], capture_output=True, text=True)
 print(q.stdout, q.stderr)
+status = open(f'/proc/{p.pid}/status').read()
 locked = subprocess.run(['flock', '-n', '-s', 'x.img', 'true']).returncode # as udev asks
 running = p.poll() is None
 while os.read(r, 4096):
     pass
-sys.exit(0 if running and p.wait() == 0 and locked == 1 and q.returncode and 'lock' in q.stderr else 1)
+sys.exit(0 if running and p.wait() == 0 and locked == 1 and q.returncode and 'lock' in q.stderr
+         and 'NoNewPrivs:\t1' in status else 1)
 P
 	before=$(digest x.img)
 	is "neither qemu nor udev gets an image that we work on" python3 meanwhile.py "$BIN"
