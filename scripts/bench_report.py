@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The results of scripts/bench as Markdown tables and an SVG plot."""
 import html
+import math
 import os
 import platform
 
@@ -49,29 +50,39 @@ def table(s):
 
 
 def plot(sets, unit="copy-limit"):
-    """Bars: seconds over those of the copy limit; whiskers: least to most."""
-    rows, y = [], 40
-    left, width = 210, 560
+    """Bars on a logarithmic scale: seconds over those of the copy limit; whiskers: least to most."""
     def limit(s):
         return next((v["seconds"] for k, v in s["methods"].items() if k.startswith(unit)), 1.0)
-    top = max((r["most"] / limit(s) for s in sets for r in s["methods"].values()), default=1)
-    scale = width / top
+
+    left, width, y, rows = 210, 560, 52, []
+    ratios = [r[k] / limit(s) for s in sets for r in s["methods"].values() for k in ("least", "most")] or [1]
+    low, high = math.log(min(ratios + [1]) / 1.5), math.log(max(ratios) * 1.1)
+
+    def at(ratio):
+        return (math.log(ratio) - low) / (high - low) * width
+
     for s in sets:
-        title = s["image"] + ("" if s["throttle"] == "none" else ", throttled")
+        title = s["image"] + ("" if s["throttle"] == "none" else ", throttled to %s MB/s and %s requests/s" % tuple(s["throttle"].split(":")[::-1]))
         rows.append('<text x="10" y="%d" font-weight="bold">%s</text>' % (y + 12, html.escape(title)))
         y += 20
         for k, r in s["methods"].items():
-            x, lo, hi = (v / limit(s) * scale for v in (r["seconds"], r["least"], r["most"]))
+            x, lo, hi = (at(v / limit(s)) for v in (r["seconds"], r["least"], r["most"]))
             colour = "#9bbb59" if "limit" in k else COLOURS.get(k, "#1f77b4")
             rows.append('<text x="%d" y="%d" text-anchor="end">%s</text>' % (left - 6, y + 11, html.escape(name(k))))
             rows.append('<rect x="%d" y="%d" width="%.1f" height="12" fill="%s"/>' % (left, y, x, colour))
             rows.append('<path d="M%.1f %dH%.1f" stroke="#333"/>' % (left + lo, y + 6, left + hi))
-            rows.append('<text x="%.1f" y="%d">%.1f (%.2f s)</text>' % (left + max(x, hi) + 5, y + 11, r["seconds"] / limit(s), r["seconds"]))
+            rows.append('<text x="%.1f" y="%d">%.2f (%.2f s)</text>' % (left + max(x, hi) + 5, y + 11, r["seconds"] / limit(s), r["seconds"]))
             y += 16
         y += 12
+    grid = []
+    for mark in (m * 10**e for e in range(-2, 4) for m in (1, 2, 5)):
+        if low <= math.log(mark) <= high:
+            x = left + at(mark)
+            grid.append('<path d="M%.1f 46V%d" stroke="#ddd"/><text x="%.1f" y="42" text-anchor="middle" fill="#777">%g×</text>' % (x, y, x, mark))
     return ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">\n'
-            '<rect width="100%%" height="100%%" fill="#fff"/>\n<text x="10" y="20">Time over that of the copy limit; shorter is better</text>\n%s\n</svg>\n'
-            % (left + width + 110, y, "\n".join(rows)))
+            '<rect width="100%%" height="100%%" fill="#fff"/>\n'
+            '<text x="10" y="20">Time over that of the copy limit, logarithmic; shorter is better; lines: least to most</text>\n%s\n</svg>\n'
+            % (left + width + 110, y, "\n".join(grid + rows)))
 
 
 def replace_part(path, mark, text):
