@@ -32,6 +32,7 @@ enum leave_reason {
 	LEAVE_BOOT,	/* known to boot code by block number */
 	LEAVE_SCOPE,	/* not among the files that the user chose */
 	LEAVE_PINNED,	/* the user wants it to stay */
+	LEAVE_QUOTA,	/* a quota file that can be seen: commits write to it */
 	LEAVE_REASONS
 };
 
@@ -48,6 +49,8 @@ struct snapshot_limits {
 	uint64_t copy_blocks; /* blocks that one batch may copy; a single record may exceed it once
 			       */
 };
+
+enum { SNAPSHOT_QUOTAS = 3 };
 
 struct snapshot {
 	struct geometry geo;
@@ -73,6 +76,11 @@ struct snapshot {
 	 */
 	uint32_t *order;
 	size_t n_front; /* files of the front list */
+	/*
+	 * Inodes of the quota files of users, groups and projects, in this order; 0: none. What
+	 * they say of an owner follows the number of tree blocks of the owner's files.
+	 */
+	uint32_t quota_ino[SNAPSHOT_QUOTAS];
 };
 
 void snapshot_free(struct snapshot *s); /* NULL is fine */

@@ -133,6 +133,7 @@ void commit_close(struct commit *c)
 		return;
 	journal_close(c->journal);
 	ordered_close(c);
+	quota_free(c->quota);
 	if (c->fs) {
 		/* Never ext2fs_close: it writes. */
 		c->fs->flags &= ~EXT2_FLAG_DIRTY;
@@ -273,7 +274,7 @@ static int collect(const struct commit *c, const struct plan_batch *b, struct jo
 	size_t count = overlay_dirty_count(c->ov), i = 0;
 	struct journal_block *list;
 
-	if (count > c->capacity || count > b->journal_blocks)
+	if (count > c->capacity || count > b->journal_blocks + quota_blocks(c->quota))
 		return error_set(err, ERROR_OPERATION,
 				 "internal error: a batch changes %zu metadata blocks of %s, "
 				 "planned were %llu of at most %llu",

@@ -36,6 +36,7 @@ struct commit {
 	ext2_filsys fs;		 /* on the overlay: what it writes stays in memory */
 	struct journal *journal; /* or, where there is none: */
 	struct ordered *ordered;
+	struct quota *quota; /* NULL: nobody counts */
 	struct commit_options o;
 	uint64_t capacity; /* blocks of a transaction */
 	bool begun;
@@ -95,6 +96,13 @@ bool bitmap_is_uninit(const struct commit *c, uint32_t group);
 /* Where the block of descriptors with this group's lies, and what libext2fs has in memory of it. */
 uint64_t descriptor_block(const struct commit *c, uint32_t group);
 void *descriptor_memory(const struct commit *c, uint32_t group);
+
+/* quota.c */
+void quota_free(struct quota *q);		   /* NULL is fine */
+uint64_t quota_blocks(const struct quota *q); /* the most that a transaction changes; NULL: 0 */
+/* This inode has so many tree blocks more or less: into the overlay. `inode` is of inode_size. */
+int quota_count(struct commit *c, const struct ext2_inode *inode, size_t taken, size_t freed,
+		struct error *err);
 
 /* place.c: physical runs of the journal inode; free() *run. */
 int place_journal(const struct commit *c, struct range **run, size_t *n, struct error *err);

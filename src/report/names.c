@@ -37,6 +37,7 @@ static const struct {
 	[LEAVE_BOOT] = { "boot", "known to boot code by block number" },
 	[LEAVE_SCOPE] = { "out_of_scope", "outside of the chosen scope" },
 	[LEAVE_PINNED] = { "pinned", "pinned" },
+	[LEAVE_QUOTA] = { "quota", "quota files" },
 };
 
 const char *name_left(enum leave_reason why)
