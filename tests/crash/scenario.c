@@ -30,6 +30,7 @@ const struct scenario scenarios[] = {
 	{ .name = "batches", .recipe = "many", .batch_bytes = 64 * KIB, .min_batches = 4 },
 	{ .name = "torn", .recipe = "torn", .min_batches = 1 },
 	{ .name = "features", .recipe = "features", .min_batches = 1 },
+	{ .name = "quota", .recipe = "quota", .batch_bytes = 100 * KIB, .min_batches = 4 },
 	{ .name = "uninit", .recipe = "uninit", .min_batches = 1 },
 	{ .name = "escape", .recipe = "escape", .min_batches = 1 },
 	{ .name = "stale", .recipe = "stale", .batch_bytes = 64 * KIB, .min_batches = 3 },

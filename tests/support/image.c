@@ -169,6 +169,19 @@ void image_xattr(struct image *im, uint32_t ino, const char *name, size_t len)
 	free(value);
 }
 
+void image_owner(struct image *im, uint32_t ino, uint32_t uid, uint32_t gid, uint32_t project)
+{
+	struct ext2_inode_large in;
+
+	must(ext2fs_read_inode_full(im->fs, ino, (struct ext2_inode *)&in, sizeof(in)), "inode");
+	ext2fs_set_i_uid_high(in, (uint16_t)(uid >> 16));
+	ext2fs_set_i_gid_high(in, (uint16_t)(gid >> 16));
+	in.i_uid = (uint16_t)uid;
+	in.i_gid = (uint16_t)gid;
+	in.i_projid = project;
+	must(ext2fs_write_inode_full(im->fs, ino, (struct ext2_inode *)&in, sizeof(in)), "inode");
+}
+
 void image_inline(struct image *im, uint32_t dir, const char *name, size_t len)
 {
 	uint32_t ino = new_file(im, dir, name, EXT4_INLINE_DATA_FL);

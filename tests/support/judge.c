@@ -2,6 +2,7 @@
 #include "support/judge.h"
 #include "support/image.h"
 #include <errno.h>
+#include <ext2fs/ext2_fs.h>
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <stdarg.h>
@@ -241,6 +242,14 @@ static int attach_loop(struct judge *j, char *name, size_t n_name)
 	return loop;
 }
 
+static bool has_quota(const struct judge *j)
+{
+	uint32_t ro_compat;
+
+	memcpy(&ro_compat, j->map + 1024 + 0x64, sizeof(ro_compat));
+	return ro_compat & EXT4_FEATURE_RO_COMPAT_QUOTA;
+}
+
 static enum judge_verdict mount_once(struct judge *j)
 {
 	char name[32] = "";
@@ -254,6 +263,9 @@ static enum judge_verdict mount_once(struct judge *j)
 	}
 	mkdir(j->mount_dir, 0700);
 	rc = mount(name, j->mount_dir, "ext4", MS_NOATIME, "noinit_itable") ? errno : 0;
+	/* A kernel without quotas mounts it read-only, and replays the log all the same. */
+	if (rc == EINVAL && has_quota(j))
+		rc = mount(name, j->mount_dir, "ext4", MS_RDONLY, NULL) ? errno : 0;
 	if (!rc && umount2(j->mount_dir, 0))
 		image_die("umount %s: %s", j->mount_dir, strerror(errno));
 	ioctl(loop, LOOP_CLR_FD);
