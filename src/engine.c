@@ -285,7 +285,7 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 	/* The session ends in any case: needs_recovery is cleared unless a write or flush failed
 	 * (I12). */
 	run_phase(&run, PHASE_COMMIT);
-	if (run.c && commit_end(run.c, &end) && !rc) {
+	if (run.c && commit_end(run.c, &end) && (!rc || commit_lost(run.c))) {
 		*err = end;
 		rc = -1;
 	}

@@ -74,6 +74,8 @@ int commit_prepare(struct commit *c, const struct plan *p, size_t batch, const s
 int commit_batch(struct commit *c, const struct plan *p, size_t batch, const bool *skip,
 		 const struct state *before, struct error *err);
 int commit_end(struct commit *c, struct error *err); /* without commit_begin: does nothing */
+/* Did another node take the file system over (its MMP block)? Then commit_end says which. */
+bool commit_lost(struct commit *c);
 void commit_get_counters(const struct commit *c, struct commit_counters *out);
 void commit_close(struct commit *c); /* NULL is fine; writes nothing */
 
