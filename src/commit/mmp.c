@@ -190,7 +190,7 @@ int mmp_claim(struct commit *c, struct error *err)
 	if (write_block(m, true, err))
 		return -1;
 	m->claimed = true;
-	if (volume_mmp_wait(c->v, m->now.bytes, err)) {
+	if (volume_mmp_wait(c->v, m->before.bytes, err)) {
 		struct error ignored = ERROR_INIT;
 
 		(void)mmp_release(c, &ignored);

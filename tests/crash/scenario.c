@@ -31,6 +31,7 @@ const struct scenario scenarios[] = {
 	{ .name = "torn", .recipe = "torn", .min_batches = 1 },
 	{ .name = "features", .recipe = "features", .min_batches = 1 },
 	{ .name = "quota", .recipe = "quota", .batch_bytes = 100 * KIB, .min_batches = 4 },
+	{ .name = "mmp", .recipe = "mmp", .mmp = true, .min_batches = 1 },
 	{ .name = "uninit", .recipe = "uninit", .min_batches = 1 },
 	{ .name = "escape", .recipe = "escape", .min_batches = 1 },
 	{ .name = "stale", .recipe = "stale", .batch_bytes = 64 * KIB, .min_batches = 3 },
@@ -332,6 +333,11 @@ static void check_end(const struct scenario *s, int rc, const struct report *r,
 		image_die("%s: exit code 0 with writes that were not flushed", s->name);
 	if (s->discard != DISCARD_NONE && (end == t->n || *r->discard_failed))
 		image_die("%s: nothing was discarded %s", s->name, r->discard_failed);
+	end = 0;
+	while (end < t->n && t->event[end].role != ROLE_MMP)
+		end++;
+	if (s->mmp != (end < t->n))
+		image_die("%s: MMP block written: %d", s->name, end < t->n);
 	if (t->batches < s->min_batches)
 		image_die("%s: %d batches, the scenario needs %d", s->name, t->batches,
 			  s->min_batches);
@@ -370,7 +376,7 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 	struct recorder *rec = recorder_new();
 	struct stopper stopper = { .s = s };
 	struct engine_options o = {
-		.volume = { .path = path, .wrap = recorder_wrap, .wrap_ctx = rec },
+		.volume = { .path = path, .wrap = recorder_wrap, .wrap_ctx = rec, .mmp_second = 1 },
 		.threads = 1,
 		.queue_depth = 8,
 		.plan.mode = s->mode,

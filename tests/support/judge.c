@@ -242,12 +242,13 @@ static int attach_loop(struct judge *j, char *name, size_t n_name)
 	return loop;
 }
 
-static bool has_quota(const struct judge *j)
+/* A bit of s_feature_incompat (at 0x60) or s_feature_ro_compat (at 0x64). */
+static bool has_feature(const struct judge *j, unsigned at, uint32_t bit)
 {
-	uint32_t ro_compat;
+	uint32_t features;
 
-	memcpy(&ro_compat, j->map + 1024 + 0x64, sizeof(ro_compat));
-	return ro_compat & EXT4_FEATURE_RO_COMPAT_QUOTA;
+	memcpy(&features, j->map + 1024 + at, sizeof(features));
+	return features & bit;
 }
 
 static enum judge_verdict mount_once(struct judge *j)
@@ -264,7 +265,7 @@ static enum judge_verdict mount_once(struct judge *j)
 	mkdir(j->mount_dir, 0700);
 	rc = mount(name, j->mount_dir, "ext4", MS_NOATIME, "noinit_itable") ? errno : 0;
 	/* A kernel without quotas mounts it read-only, and replays the log all the same. */
-	if (rc == EINVAL && has_quota(j))
+	if (rc == EINVAL && has_feature(j, 0x64, EXT4_FEATURE_RO_COMPAT_QUOTA))
 		rc = mount(name, j->mount_dir, "ext4", MS_RDONLY, NULL) ? errno : 0;
 	if (!rc && umount2(j->mount_dir, 0))
 		image_die("umount %s: %s", j->mount_dir, strerror(errno));
@@ -325,6 +326,9 @@ enum judge_verdict judge_check(struct judge *j, enum judge_how how)
 	j->why[0] = 0;
 	if (how == JUDGE_IN_USE)
 		return check_in_use(j);
+	/* The kernel waits long before it mounts one with an MMP block; e2fsck doesn't here. */
+	if (how == JUDGE_MOUNT && has_feature(j, 0x60, EXT4_FEATURE_INCOMPAT_MMP))
+		return JUDGE_SKIPPED;
 	if (how == JUDGE_MOUNT) {
 		v = j->ordered ? recover(j) : JUDGE_GOOD;
 		if (v == JUDGE_GOOD)

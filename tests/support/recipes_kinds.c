@@ -27,3 +27,15 @@ void recipe_quota(const char *path)
 	image_fsck(path, "-fy", 1); /* counts */
 	image_fsck(path, "-fn", 0);
 }
+
+/* The interval is long: a run is over before its number would change. */
+void recipe_mmp(const char *path)
+{
+	struct image *im;
+
+	image_mke2fs(path, 6 << 20, "mmp", "-b 1024 -N 128 -J size=1 -E mmp_update_interval=200");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "second", &recipe_every_second, 60);
+	image_put(im, IMAGE_ROOT, "back", &recipe_backward, 90);
+	recipe_finish(im, path);
+}
