@@ -26,7 +26,9 @@ struct volume_options {
 	unsigned partition; /* --partition N, 1-based; 0: none */
 	const char *sys_root, *proc_root; /* NULL: "/sys", "/proc"; tests use fake trees */
 	const char *e2fsck;		  /* NULL: "e2fsck" from PATH plus /sbin and /usr/sbin */
-	unsigned mmp_second; /* tests: ms that MMP's waits take for a second; 0: 1000 */
+	/* Tests: instead of waiting for so many seconds. NULL: waits. */
+	void (*pause)(void *ctx, unsigned seconds);
+	void *pause_ctx;
 	/* Tests: puts a device in front of the real one; closing *out closes `inner`. NULL: none.
 	 */
 	int (*wrap)(void *ctx, struct device *inner, struct device **out, struct error *err);

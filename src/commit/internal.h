@@ -125,7 +125,9 @@ int mmp_claim(struct commit *c, struct error *err); /* before B; without an MMP 
 int mmp_release(struct commit *c, struct error *err); /* after E */
 bool mmp_lost(struct commit *c, struct error *err); /* another node took over; err says which */
 void mmp_free(struct mmp *m); /* NULL is fine; writes nothing */
-int mmp_keep(struct mmp *m, struct error *err);
+/* What its thread does when the time has come: changes it, or ends all writing. */
+void mmp_look_after(struct mmp *m);
+int mmp_keep(struct mmp *m, struct error *err); /* the same without `lock` and without an end */
 
 /* superblock.c */
 #define SECTOR_SIZE 512

@@ -75,7 +75,6 @@ static void put_time(struct mmp *m)
 	m->now.mmp.mmp_time = htole64((uint64_t)time(NULL));
 }
 
-/* What the thread does each time. */
 int mmp_keep(struct mmp *m, struct error *err)
 {
 	uint32_t seq = le32toh(m->now.mmp.mmp_seq) + 1;
@@ -88,10 +87,27 @@ int mmp_keep(struct mmp *m, struct error *err)
 	return write_block(m, !m->c->dev->direct, err);
 }
 
+/* With `lock`. */
+static void keep_or_lose(struct mmp *m)
+{
+	struct error err = ERROR_INIT;
+
+	if (!mmp_keep(m, &err))
+		return;
+	atomic_store(&m->c->dev->dead, true); /* I12 */
+	m->lost = err;
+}
+
+void mmp_look_after(struct mmp *m)
+{
+	pthread_mutex_lock(&m->lock);
+	keep_or_lose(m);
+	pthread_mutex_unlock(&m->lock);
+}
+
 static void *keep_alive(void *arg)
 {
 	struct mmp *m = arg;
-	struct error err = ERROR_INIT;
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -100,10 +116,8 @@ static void *keep_alive(void *arg)
 		t.tv_sec += m->update;
 		while (!m->stop && !pthread_cond_timedwait(&m->wake, &m->lock, &t))
 			;
-		if (!m->stop && mmp_keep(m, &err)) {
-			atomic_store(&m->c->dev->dead, true); /* I12 */
-			m->lost = err;
-		}
+		if (!m->stop)
+			keep_or_lose(m);
 	}
 	pthread_mutex_unlock(&m->lock);
 	return NULL;

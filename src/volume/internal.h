@@ -32,7 +32,8 @@ struct target {
 	struct stat st;	 /* of path, symlinks followed */
 	uint64_t size;	 /* bytes of the whole file or device */
 	uint64_t base;	 /* bytes: where the file system starts */
-	unsigned mmp_second; /* ms; 0: 1000 */
+	void (*pause)(void *ctx, unsigned seconds); /* as in volume_options */
+	void *pause_ctx;
 	uint64_t mmp_at;     /* bytes from base: the MMP block; 0: none */
 	uint32_t mmp_seq;    /* as it was found */
 	uint64_t room;	 /* bytes from base up to the end of its partition, file or device */

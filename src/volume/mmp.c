@@ -53,11 +53,11 @@ int mmp_read(const struct target *tg, int fd, uint64_t at, uint8_t *buf, struct 
 
 int mmp_pause(const struct target *tg, unsigned seconds, struct error *err)
 {
-	uint64_t ms = (uint64_t)seconds * (tg->mmp_second ? tg->mmp_second : 1000);
-	struct timespec t = { .tv_sec = (time_t)(ms / 1000),
-			      .tv_nsec = (long)(ms % 1000) * 1000000 };
+	struct timespec t = { .tv_sec = (time_t)seconds };
 
-	if (nanosleep(&t, NULL) && errno == EINTR)
+	if (tg->pause)
+		tg->pause(tg->pause_ctx, seconds);
+	else if (nanosleep(&t, NULL) && errno == EINTR)
 		return error_set(err, ERROR_STOPPED,
 				 "%s: stopped while waiting whether another node uses it",
 				 tg->shown);

@@ -168,6 +168,12 @@ static void fixed_clock(void *ctx, uint64_t *seconds, uint32_t *nsec)
 	*nsec = 0;
 }
 
+static void no_pause(void *ctx, unsigned seconds)
+{
+	(void)ctx;
+	(void)seconds;
+}
+
 /* The start of `len` free blocks at the end of the file system. */
 static uint64_t room_at_end(const struct snapshot *s, uint64_t len)
 {
@@ -376,7 +382,7 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 	struct recorder *rec = recorder_new();
 	struct stopper stopper = { .s = s };
 	struct engine_options o = {
-		.volume = { .path = path, .wrap = recorder_wrap, .wrap_ctx = rec, .mmp_second = 1 },
+		.volume = { .path = path, .wrap = recorder_wrap, .wrap_ctx = rec, .pause = no_pause },
 		.threads = 1,
 		.queue_depth = 8,
 		.plan.mode = s->mode,
