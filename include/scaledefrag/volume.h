@@ -84,6 +84,8 @@ int volume_fs_on(struct volume *v, struct device *dev, struct struct_ext2_filsys
  * or 0: there is none; *seq: its number when the volume was opened.
  */
 #define VOLUME_MMP_LEN 1024
+/* In the first word of its padding, says that its number (both as on the disk) is one of ours. */
+#define VOLUME_MMP_MARK(seq) ((seq) ^ 0x73636465u)
 uint64_t volume_mmp(const struct volume *v, uint32_t *seq);
 /* Reads it from the disk, past the page cache. Any thread. */
 int volume_mmp_read(const struct volume *v, uint8_t buf[VOLUME_MMP_LEN], struct error *err);

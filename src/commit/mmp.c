@@ -70,8 +70,10 @@ static int look(struct mmp *m, struct error *err)
 	return b.mmp.mmp_seq == m->now.mmp.mmp_seq ? 0 : taken_over(m, &b, err);
 }
 
-static void put_time(struct mmp *m)
+static void put_number(struct mmp *m, uint32_t seq)
 {
+	m->now.mmp.mmp_seq = htole32(seq);
+	m->now.mmp.mmp_pad2[0] = VOLUME_MMP_MARK(m->now.mmp.mmp_seq);
 	m->now.mmp.mmp_time = htole64((uint64_t)time(NULL));
 }
 
@@ -81,8 +83,7 @@ int mmp_keep(struct mmp *m, struct error *err)
 
 	if (look(m, err))
 		return -1;
-	m->now.mmp.mmp_seq = htole32(seq > EXT4_MMP_SEQ_MAX ? 1 : seq);
-	put_time(m);
+	put_number(m, seq > EXT4_MMP_SEQ_MAX ? 1 : seq);
 	/* Buffered writes reach another node only by a flush. */
 	return write_block(m, !m->c->dev->direct, err);
 }
@@ -176,12 +177,11 @@ static void fill(struct mmp *m)
 	if (check > MAX_CHECK_INTERVAL)
 		check = MAX_CHECK_INTERVAL;
 	m->now = m->before;
-	b->mmp_seq = htole32(ext2fs_mmp_new_seq());
 	b->mmp_check_interval = htole16((uint16_t)check);
 	memset(b->mmp_nodename, 0, sizeof(b->mmp_nodename));
 	gethostname((char *)b->mmp_nodename, sizeof(b->mmp_nodename));
 	volume_mmp_name(m->c->v, (char *)b->mmp_bdevname, sizeof(b->mmp_bdevname));
-	put_time(m);
+	put_number(m, ext2fs_mmp_new_seq());
 }
 
 int mmp_claim(struct commit *c, struct error *err)

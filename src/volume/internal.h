@@ -119,7 +119,8 @@ void superblock_geometry(const struct superblock *sb, struct geometry *geo);
 
 /* guard.c: every reason to refuse what the file system says of itself. */
 int guard_features(const struct target *tg, const struct superblock *sb, struct error *err);
-int guard_mmp(struct target *tg, int fd, const struct superblock *sb, struct error *err);
+int guard_mmp(struct target *tg, int fd, const struct superblock *sb, bool before_preen,
+	      struct error *err);
 int guard_state(const struct target *tg, const struct superblock *sb, struct error *err);
 int guard_size(const struct target *tg, const struct superblock *sb, struct error *err);
 int guard_not_yet(const struct target *tg, const struct superblock *sb, struct error *err);

@@ -2,8 +2,10 @@
 /*
  * Multi-mount protection (kernel fs/ext4/mmp.c): who uses the file system, perhaps on another node
  * that reaches the same disk, writes a new number to the MMP block every few seconds. A number that
- * stays the same for long enough is what a killed program left. Here it is only read, past the page
- * cache; a run that writes keeps the number alive itself (commit/mmp.c).
+ * stays the same for long enough is what a killed program left; but only of a killed run of ours
+ * the rest is known to be fine, so with others' numbers it is refused, and e2fsck or the user
+ * decide. Here it is only read, past the page cache; a run that writes keeps the number alive itself
+ * (commit/mmp.c).
  */
 #include "internal.h"
 #include <endian.h>
@@ -81,16 +83,13 @@ int mmp_in_use(const struct target *tg, const struct mmp_struct *mmp, struct err
 
 	text_escape((const char *)mmp->mmp_nodename, sizeof(mmp->mmp_nodename), node, sizeof(node));
 	text_escape((const char *)mmp->mmp_bdevname, sizeof(mmp->mmp_bdevname), dev, sizeof(dev));
-	if (le32toh(mmp->mmp_seq) > EXT4_MMP_SEQ_MAX)
-		return error_set(err, ERROR_OPERATION,
-				 "%s: in use by node '%.128s' (device '%.64s'), where e2fsck is "
-				 "running, says its MMP block; if that is surely over, run: "
-				 "tune2fs -f -E clear_mmp %s",
-				 tg->shown, node, dev, tg->arg);
 	return error_set(err, ERROR_OPERATION,
-			 "%s: in use by node '%.128s' (device '%.64s'), which keeps changing its "
-			 "MMP block; unmount it there",
-			 tg->shown, node, dev);
+			 "%s: in use by node '%.128s' (device '%.64s')%s, says its MMP block; if "
+			 "that is surely over, run: tune2fs -f -E clear_mmp %s",
+			 tg->shown, node, dev,
+			 le32toh(mmp->mmp_seq) > EXT4_MMP_SEQ_MAX ? ", where e2fsck is running"
+								  : "",
+			 tg->arg);
 }
 
 /* libext2fs checks it with a handle of which it needs these two fields. */
@@ -105,7 +104,8 @@ static bool checksum_fits(const struct superblock *sb, struct mmp_struct *mmp)
 	return ext2fs_mmp_csum_verify(&fs, mmp);
 }
 
-int guard_mmp(struct target *tg, int fd, const struct superblock *sb, struct error *err)
+int guard_mmp(struct target *tg, int fd, const struct superblock *sb, bool before_preen,
+	      struct error *err)
 {
 	uint64_t block = le64toh(sb->raw.s_mmp_block);
 	union {
@@ -132,7 +132,9 @@ int guard_mmp(struct target *tg, int fd, const struct superblock *sb, struct err
 	seq = tg->mmp_seq = le32toh(now.mmp.mmp_seq);
 	if (seq == EXT4_MMP_SEQ_CLEAN)
 		return 0;
-	if (seq > EXT4_MMP_SEQ_MAX)
+	/* e2fsck -p waits itself, and goes on with a number that stays the same. */
+	if (seq > EXT4_MMP_SEQ_MAX ||
+	    (!before_preen && now.mmp.mmp_pad2[0] != VOLUME_MMP_MARK(now.mmp.mmp_seq)))
 		return mmp_in_use(tg, &now.mmp, err);
 	if (mmp_pause(tg, mmp_patience(&now.mmp, le16toh(sb->raw.s_mmp_update_interval)), err) ||
 	    mmp_read(tg, fd, tg->mmp_at, now.bytes, err))

@@ -71,7 +71,7 @@ static void get_mmp(struct mmp_struct *m)
 }
 
 /* As another node would write it. */
-static void put_mmp(uint32_t seq, const char *node)
+static void put_mmp(uint32_t seq, bool ours, const char *node)
 {
 	struct ext2_super_block sb;
 	struct struct_ext2_filsys fs = { .super = &sb };
@@ -81,6 +81,7 @@ static void put_mmp(uint32_t seq, const char *node)
 	fs.csum_seed = ext2fs_crc32c_le(~0u, sb.s_uuid, sizeof(sb.s_uuid));
 	get_mmp(&m);
 	m.mmp_seq = seq;
+	m.mmp_pad2[0] = ours ? VOLUME_MMP_MARK(seq) : 0;
 	snprintf((char *)m.mmp_nodename, sizeof(m.mmp_nodename), "%s", node);
 	snprintf((char *)m.mmp_bdevname, sizeof(m.mmp_bdevname), "sdq1");
 	assert_int_equal(ext2fs_mmp_csum_set(&fs, &m), 0);
@@ -101,7 +102,7 @@ static void pause_by(void *ctx, unsigned seconds)
 	p->seconds = seconds;
 	get_mmp(&p->seen);
 	if (p->n == p->intrude)
-		put_mmp(4242, "other\n");
+		put_mmp(4242, false, "other\n");
 }
 
 static int run(struct pauses *p, bool dry, struct report *r, struct error *err)
@@ -160,6 +161,7 @@ static void test_mmp__a_run_claims_it_and_puts_it_back(void **state)
 	assert_int_equal(p.seconds, 200 + 60); /* the recipe's interval */
 	assert_true(p.seen.mmp_seq <= EXT4_MMP_SEQ_MAX && p.seen.mmp_seq > 0);
 	assert_int_equal(p.seen.mmp_check_interval, 300);
+	assert_int_equal(p.seen.mmp_pad2[0], VOLUME_MMP_MARK(p.seen.mmp_seq));
 	assert_string_equal((char *)p.seen.mmp_bdevname, "image");
 	assert_int_equal(p.seen.mmp_checksum, before.mmp_checksum);
 	get_mmp(&after);
@@ -179,7 +181,7 @@ static void test_mmp__what_a_killed_run_left(void **state)
 	void *image;
 
 	(void)state;
-	put_mmp(77, "dead");
+	put_mmp(77, true, "dead");
 	image = whole_image(&size);
 	assert_int_equal(run(&p, true, &r, &err), 0); /* waits, and writes nothing */
 	assert_int_equal(p.n, 1);
@@ -193,7 +195,7 @@ static void test_mmp__what_a_killed_run_left(void **state)
 }
 
 /* `seq`: what the block holds at first. */
-static void refused(uint32_t seq, int intrude, enum error_kind kind, const char *words)
+static void refused(uint32_t seq, bool ours, int intrude, enum error_kind kind, const char *words)
 {
 	struct pauses p = { .intrude = intrude };
 	struct report r;
@@ -202,7 +204,7 @@ static void refused(uint32_t seq, int intrude, enum error_kind kind, const char 
 	size_t size;
 	uint8_t *image;
 
-	put_mmp(seq, "first");
+	put_mmp(seq, ours, "first");
 	image = whole_image(&size);
 	assert_int_equal(run(&p, false, &r, &err), -1);
 	if (err.kind != kind || !strstr(err.text, words))
@@ -218,10 +220,12 @@ static void refused(uint32_t seq, int intrude, enum error_kind kind, const char 
 static void test_mmp__others_use_it(void **state)
 {
 	(void)state;
-	refused(EXT4_MMP_SEQ_FSCK, 0, ERROR_OPERATION, "where e2fsck is running");
-	refused(123, 1, ERROR_OPERATION, "in use by node 'other\\x0a' (device 'sdq1')");
+	refused(EXT4_MMP_SEQ_FSCK, false, 0, ERROR_OPERATION, "where e2fsck is running");
+	refused(123, true, 1, ERROR_OPERATION, "in use by node 'other\\x0a' (device 'sdq1')");
+	/* what another program left is not ours to judge */
+	refused(123, false, 0, ERROR_OPERATION, "in use by node 'first' (device 'sdq1'), says");
 	/* while our own number is there to be seen */
-	refused(EXT4_MMP_SEQ_CLEAN, 1, ERROR_OPERATION, "in use by node 'other");
+	refused(EXT4_MMP_SEQ_CLEAN, false, 1, ERROR_OPERATION, "in use by node 'other");
 }
 
 static void test_mmp__another_node_takes_over(void **state)
@@ -244,7 +248,7 @@ static void test_mmp__another_node_takes_over(void **state)
 	get_mmp(&two);
 	assert_int_equal(two.mmp_seq, one.mmp_seq + 1);
 	assert_false(commit_lost(c));
-	put_mmp(99, "other");
+	put_mmp(99, true, "other");
 	mmp_look_after(c->mmp); /* what the thread does when its time has come */
 	assert_true(commit_lost(c));
 	assert_int_equal(commit_end(c, &err), -1);
@@ -261,7 +265,7 @@ static void test_mmp__broken(void **state)
 	uint32_t zero = 0;
 
 	(void)state;
-	put_mmp(EXT4_MMP_SEQ_CLEAN, "x");
+	put_mmp(EXT4_MMP_SEQ_CLEAN, false, "x");
 	image_write(path, mmp_at() + 16, "y", 1); /* the checksum */
 	for (int i = 0; i < 2; i++) {
 		struct pauses p = { 0 };
@@ -271,7 +275,7 @@ static void test_mmp__broken(void **state)
 		assert_int_equal(run(&p, false, &r, &err), -1);
 		assert_int_equal(err.kind, ERROR_FSCK);
 		assert_non_null(strstr(err.text, "MMP block is broken; run: e2fsck -f"));
-		put_mmp(EXT4_MMP_SEQ_CLEAN, "x");
+		put_mmp(EXT4_MMP_SEQ_CLEAN, false, "x");
 		image_write(path, mmp_at(), &zero, 4);
 	}
 }
