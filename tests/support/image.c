@@ -427,7 +427,9 @@ size_t image_shatter_all(struct image *im)
 		struct ext2_inode in;
 		uint64_t n;
 
-		if (!ext2fs_test_inode_bitmap2(im->fs->inode_map, ino))
+		/* the orphan file's checksum holds its place */
+		if (!ext2fs_test_inode_bitmap2(im->fs->inode_map, ino) ||
+		    ino == im->fs->super->s_orphan_file_inum)
 			continue;
 		must(ext2fs_read_inode(im->fs, ino, &in), "inode");
 		n = EXT2_I_SIZE(&in) / im->fs->blocksize;
