@@ -143,7 +143,10 @@ int guard_not_yet(const struct target *tg, const struct superblock *sb, struct e
 	collect_all(sb, NOT_YET, names, sizeof(names));
 	if (sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL &&
 	    (sb->raw.s_journal_dev || memcmp(sb->raw.s_journal_uuid, none, sizeof(none))))
-		append(names, sizeof(names), "an external journal");
+		return error_set(err, ERROR_USAGE,
+				 "%s: not supported: an external journal; give it one of its own; "
+				 "run: tune2fs -O ^has_journal %s && tune2fs -j %s",
+				 tg->shown, tg->arg, tg->arg);
 	if (*names)
 		return error_set(err, ERROR_USAGE, "%s: not supported yet: %s", tg->shown, names);
 	return 0;

@@ -61,7 +61,7 @@ int mmp_pause(const struct target *tg, unsigned seconds, struct error *err)
 		tg->pause(tg->pause_ctx, seconds);
 	else if (nanosleep(&t, NULL) && errno == EINTR)
 		return error_set(err, ERROR_STOPPED,
-				 "%s: stopped while waiting whether another node uses it",
+				 "%s: stopped while waiting to see whether another node uses it; nothing was written",
 				 tg->shown);
 	return 0;
 }
