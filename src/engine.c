@@ -214,7 +214,8 @@ static int run_rounds(struct run *run, struct error *err)
 		run->bytes_to_move = run->bytes_so_far + run_batch_bytes(run, 0, run->n_do);
 		run_log(run, "plan %u: %zu transactions, %llu bytes to copy", run->rounds,
 			run->n_do, (unsigned long long)run_batch_bytes(run, 0, run->n_do));
-		if (run_batches(run, &again, err) || run_note_written(run, err))
+		if (run_batches(run, &again, err) || run_note_written(run, err) ||
+		    figures_swap(run, err))
 			return -1;
 		if (again && volume_refresh(run->v, err))
 			return -1;

@@ -32,6 +32,8 @@ enum leave_reason {
 	LEAVE_BOOT,	/* known to boot code by block number */
 	LEAVE_SCOPE,	/* not among the files that the user chose */
 	LEAVE_PINNED,	/* the user wants it to stay */
+	LEAVE_SWAP,	/* swap space in one run, or that no move makes better */
+	LEAVE_HIBERNATED, /* swap space with the memory of a hibernated system in it */
 	LEAVE_QUOTA,	/* a quota file that can be seen: commits write to it */
 	LEAVE_REASONS
 };
@@ -40,6 +42,7 @@ struct snapshot_file {
 	uint32_t ino;
 	uint8_t kind; /* enum file_kind */
 	bool grows;   /* it is expected to */
+	bool swap;    /* swap space: the place of its first block may be written down elsewhere */
 	struct filemap map;
 };
 

@@ -303,7 +303,7 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	    check_solid(&src, &c.all, err) || claim_trees(&c.all, err) ||
 	    crosscheck(&src, &c.all, err) || resize_check(&src, &c.all.claims, err) ||
 	    quota_find(&src, o->limits.journal_blocks, &c.all, err) ||
-	    boot_pin(&src, &c.all, err) ||
+	    swap_find(&src, &c.all, err) || boot_pin(&src, &c.all, err) ||
 	    scope_apply(&src, o->scope, o->n_scope, &c.all, err))
 		goto out;
 	ret = make_snapshot(&src, &c.all, o, &s, err);

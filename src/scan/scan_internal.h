@@ -214,6 +214,11 @@ errcode_t boot_is_regular(ext2_filsys fs, uint32_t ino, bool *yes);
  */
 errcode_t boot_look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32_t *ino);
 
+/* By its inode. Candidates are marked in snapshot_file.swap, and swap_find looks at their content.
+ */
+bool may_be_swap(const struct ext2_inode *inode);
+/* After the maps are read: snapshot_file.swap is right, and those that must stay become fixed. */
+int swap_find(const struct source *src, struct harvest *h, struct error *err);
 /*
  * Finds the quota files; those that can be seen become fixed. ERROR_USAGE where a transaction, of
  * `room` blocks, can't hold them and more, and for quotas of the old format.

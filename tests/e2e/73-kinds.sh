@@ -208,6 +208,21 @@ fcntl.ioctl(os.open("m/f3", os.O_RDWR), 0x6611)'
 	# /bootmap and /boot/map list what lies beside them
 	keep="boot/extlinux/ldlinux.sys boot/boot/extlinux/ldlinux.sys boot/map boot/vmlinuz bootmap boot/grub/i386-pc/core.img <5> f1 large"
 }
+swap_files() { # shattered, the second one with a hibernated system
+	cp -a tree with && python3 - <<'P'
+import os
+for name, words in ('swap', b'SWAPSPACE2'), ('asleep', b'S1SUSPEND\0'):
+    with open(f'with/{name}', 'wb') as f: f.write(bytes(4086) + words + os.urandom((1 << 20) - 4096))
+    os.chmod(f'with/{name}', 0o600)
+P
+	from=with mk -b 4096 && shatter && keep=asleep also=resume_offset
+}
+resume_offset() { # once in one run, it stays
+	equal "$(jq .left_alone.swap report.json) $(jq .left_alone.hibernated report.json)" "0 1" &&
+		equal "$(jq -r '.moved_swap[] | "\(.path) \(.resume_offset)"' report.json)" \
+			"/swap $(debugfs -R 'blocks swap' x.img 2>/dev/null | awk '{ print $1 }')" &&
+		equal "$("$BIN" -n --mode shrink --json x.img 2>/dev/null | jq .left_alone.swap)" 1
+}
 mkdir few
 
 printf '| %-44s | %5s | %9s | %-8s | %-8s | %s\n' kind files fragm. judge crash result
@@ -232,4 +247,5 @@ row "resize_inode" base1k resize
 row "uninit_bg" uninit uninit
 row "64 KiB blocks" base4k huge_blocks
 row "revision 0" - rev0
+row "swap files" base4k swap_files
 row "boot code's files" base1k boot
