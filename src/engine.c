@@ -158,8 +158,7 @@ static int make_plan(struct run *run, struct error *err)
 	run_drop_plan(run);
 	run_phase(run, PHASE_SCAN);
 	if (scan_volume(run->v, &so, &run->s, err) || commit_quota(run->c, run->s, err) ||
-	    ideal_new(run->s, &run->ideal, err) ||
-	    state_new(run->s, &run->st, err))
+	    ideal_new(run->s, &run->ideal, err) || state_new(run->s, &run->st, err))
 		return -1;
 	if (!run->rounds++)
 		figures_before(run);

@@ -28,13 +28,13 @@ enum leave_reason {
 	LEAVE_BLOCK_MAPPED, /* ext2/ext3 style mapping with more than 2^32 blocks to point to */
 	LEAVE_RESERVED, /* journal, resize, bad blocks, boot loader inode, other reserved inodes */
 	LEAVE_ORPHAN_FILE,
-	LEAVE_EXCLUDED, /* dropped earlier in this run: its blocks can't be read or written */
-	LEAVE_BOOT,	/* known to boot code by block number */
-	LEAVE_SCOPE,	/* not among the files that the user chose */
-	LEAVE_PINNED,	/* the user wants it to stay */
-	LEAVE_SWAP,	/* swap space in one run, or that no move makes better */
+	LEAVE_EXCLUDED,	  /* dropped earlier in this run: its blocks can't be read or written */
+	LEAVE_BOOT,	  /* known to boot code by block number */
+	LEAVE_SCOPE,	  /* not among the files that the user chose */
+	LEAVE_PINNED,	  /* the user wants it to stay */
+	LEAVE_SWAP,	  /* swap space in one run, or that no move makes better */
 	LEAVE_HIBERNATED, /* swap space with the memory of a hibernated system in it */
-	LEAVE_QUOTA,	/* a quota file that can be seen: commits write to it */
+	LEAVE_QUOTA,	  /* a quota file that can be seen: commits write to it */
 	LEAVE_REASONS
 };
 

@@ -99,7 +99,7 @@ uint64_t descriptor_block(const struct commit *c, uint32_t group);
 void *descriptor_memory(const struct commit *c, uint32_t group);
 
 /* quota.c */
-void quota_free(struct quota *q);		   /* NULL is fine */
+void quota_free(struct quota *q);	      /* NULL is fine */
 uint64_t quota_blocks(const struct quota *q); /* the most that a transaction changes; NULL: 0 */
 /* This inode has so many tree blocks more or less: into the overlay. `inode` is of inode_size. */
 int quota_count(struct commit *c, const struct ext2_inode *inode, size_t taken, size_t freed,
@@ -121,10 +121,10 @@ void ordered_get_counters(const struct commit *c, struct commit_counters *out);
 
 /* mmp.c */
 struct mmp;
-int mmp_claim(struct commit *c, struct error *err); /* before B; without an MMP block: nothing */
+int mmp_claim(struct commit *c, struct error *err);   /* before B; without an MMP block: nothing */
 int mmp_release(struct commit *c, struct error *err); /* after E */
-bool mmp_lost(struct commit *c, struct error *err); /* another node took over; err says which */
-void mmp_free(struct mmp *m); /* NULL is fine; writes nothing */
+bool mmp_lost(struct commit *c, struct error *err);   /* another node took over; err says which */
+void mmp_free(struct mmp *m);			      /* NULL is fine; writes nothing */
 /* What its thread does when the time has come: changes it, or ends all writing. */
 void mmp_look_after(struct mmp *m);
 int mmp_keep(struct mmp *m, struct error *err); /* the same without `lock` and without an end */

@@ -47,8 +47,7 @@ static int write_block(struct mmp *m, bool flush, struct error *err)
 {
 	struct commit *c = m->c;
 
-	if (c->geo->metadata_csum &&
-	    !sector_solve(m->now.bytes, SLOT, sector_crc(m->before.bytes)))
+	if (c->geo->metadata_csum && !sector_solve(m->now.bytes, SLOT, sector_crc(m->before.bytes)))
 		return error_set(err, ERROR_OPERATION,
 				 "internal error: no checksum for the MMP block of %s", c->name);
 	if (sector_write(c, m->at, m->now.bytes, err))

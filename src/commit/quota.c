@@ -73,12 +73,14 @@ static uint32_t get32(const uint8_t *p)
 static int broken(const struct quota_file *r, const char *why, struct error *err)
 {
 	if (r->hidden)
-		return error_set(err, ERROR_FSCK, "quota file (inode %u) of %s: %s; run: e2fsck -f %s",
-				 r->ino, r->c->name, why, r->c->name);
-	return error_set(err, ERROR_USAGE,
-			 "the quota file in the root directory of %s (inode %u) is broken: %s; make "
-			 "it anew with quotacheck, or delete it if it is no longer used",
-			 r->c->name, r->ino, why);
+		return error_set(err, ERROR_FSCK,
+				 "quota file (inode %u) of %s: %s; run: e2fsck -f %s", r->ino,
+				 r->c->name, why, r->c->name);
+	return error_set(
+		err, ERROR_USAGE,
+		"the quota file in the root directory of %s (inode %u) is broken: %s; make "
+		"it anew with quotacheck, or delete it if it is no longer used",
+		r->c->name, r->ino, why);
 }
 
 static int add_entry(struct quota_file *r, uint32_t unit, uint32_t id, struct error *err)
@@ -139,7 +141,8 @@ static int read_header(struct quota_file *r, uint32_t want, struct error *err)
 }
 
 /* The file's content, and where its blocks lie. */
-static int read_data(struct quota_file *r, struct ext2_inode *inode, uint64_t blocks, struct error *err)
+static int read_data(struct quota_file *r, struct ext2_inode *inode, uint64_t blocks,
+		     struct error *err)
 {
 	size_t bs = r->c->geo->block_size;
 
@@ -164,9 +167,9 @@ static int read_file(struct commit *c, const struct snapshot *s, int which, stru
 		     struct error *err)
 {
 	struct quota_file r = { .c = c,
-			     .ino = s->quota_ino[which],
-			     .hidden = ext2fs_has_feature_quota(c->fs->super),
-			     .out = &q->kind[which] };
+				.ino = s->quota_ino[which],
+				.hidden = ext2fs_has_feature_quota(c->fs->super),
+				.out = &q->kind[which] };
 	struct ext2_inode inode;
 	errcode_t rc = ext2fs_read_inode(c->fs, r.ino, &inode);
 	uint64_t blocks, bs = c->geo->block_size;
@@ -286,9 +289,8 @@ int quota_count(struct commit *c, const struct ext2_inode *inode, size_t taken, 
 		id[2] = large->i_projid;
 	for (int i = 0; i < SNAPSHOT_QUOTAS; i++) {
 		const struct kind *k = &c->quota->kind[i];
-		const struct entry *e = k->n ? bsearch(&id[i], k->entry, k->n, sizeof(*e),
-						       compare_entry)
-					     : NULL;
+		const struct entry *e =
+			k->n ? bsearch(&id[i], k->entry, k->n, sizeof(*e), compare_entry) : NULL;
 
 		if (e && change_entry(c, e, taken * bs, freed * bs, err))
 			return -1;

@@ -132,7 +132,7 @@ struct harvest {
 	struct claims claims;
 	struct range *free; /* ascending, not adjoining */
 	size_t n_free, cap_free;
-	uint64_t nothing; /* inodes in use without blocks of their own */
+	uint64_t nothing;		     /* inodes in use without blocks of their own */
 	uint32_t quota_ino[SNAPSHOT_QUOTAS]; /* see snapshot */
 	uint64_t quota_blocks;		     /* a transaction may change all of them */
 };

@@ -225,7 +225,8 @@ int guard_all(struct target *tg, int fd, const struct superblock *sb, bool befor
 	/* With a wrong checksum no field can be believed: e2fsck takes a backup. */
 	if (before_preen && !sb->csum_ok)
 		return 0;
-	if (guard_features(tg, sb, err) || guard_mmp(tg, fd, sb, before_preen, err) || guard_size(tg, sb, err))
+	if (guard_features(tg, sb, err) || guard_mmp(tg, fd, sb, before_preen, err) ||
+	    guard_size(tg, sb, err))
 		return -1;
 	if (before_preen)
 		return guard_not_yet(tg, sb, err);

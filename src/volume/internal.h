@@ -27,16 +27,16 @@ struct target {
 	char *arg;   /* PATH or PATH?offset=N, quoted for a shell: what e2fsck is to be given */
 	const char *sys_root, *proc_root;
 	bool read_only;
-	bool is_device;	 /* block device; else a regular file */
-	bool has_offset; /* given as ?offset=, so believed */
-	struct stat st;	 /* of path, symlinks followed */
-	uint64_t size;	 /* bytes of the whole file or device */
-	uint64_t base;	 /* bytes: where the file system starts */
+	bool is_device;				    /* block device; else a regular file */
+	bool has_offset;			    /* given as ?offset=, so believed */
+	struct stat st;				    /* of path, symlinks followed */
+	uint64_t size;				    /* bytes of the whole file or device */
+	uint64_t base;				    /* bytes: where the file system starts */
 	void (*pause)(void *ctx, unsigned seconds); /* as in volume_options */
 	void *pause_ctx;
-	uint64_t mmp_at;     /* bytes from base: the MMP block; 0: none */
-	uint32_t mmp_seq;    /* as it was found */
-	uint64_t room;	 /* bytes from base up to the end of its partition, file or device */
+	uint64_t mmp_at;  /* bytes from base: the MMP block; 0: none */
+	uint32_t mmp_seq; /* as it was found */
+	uint64_t room;	  /* bytes from base up to the end of its partition, file or device */
 };
 
 int target_init(struct target *tg, const struct volume_options *o, struct error *err);

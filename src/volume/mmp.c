@@ -4,8 +4,8 @@
  * that reaches the same disk, writes a new number to the MMP block every few seconds. A number that
  * stays the same for long enough is what a killed program left; but only of a killed run of ours
  * the rest is known to be fine, so with others' numbers it is refused, and e2fsck or the user
- * decide. Here it is only read, past the page cache; a run that writes keeps the number alive itself
- * (commit/mmp.c).
+ * decide. Here it is only read, past the page cache; a run that writes keeps the number alive
+ * itself (commit/mmp.c).
  */
 #include "internal.h"
 #include <endian.h>
@@ -61,7 +61,8 @@ int mmp_pause(const struct target *tg, unsigned seconds, struct error *err)
 		tg->pause(tg->pause_ctx, seconds);
 	else if (nanosleep(&t, NULL) && errno == EINTR)
 		return error_set(err, ERROR_STOPPED,
-				 "%s: stopped while waiting to see whether another node uses it; nothing was written",
+				 "%s: stopped while waiting to see whether another node uses it; "
+				 "nothing was written",
 				 tg->shown);
 	return 0;
 }

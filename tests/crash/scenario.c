@@ -382,7 +382,10 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 	struct recorder *rec = recorder_new();
 	struct stopper stopper = { .s = s };
 	struct engine_options o = {
-		.volume = { .path = path, .wrap = recorder_wrap, .wrap_ctx = rec, .pause = no_pause },
+		.volume = { .path = path,
+			    .wrap = recorder_wrap,
+			    .wrap_ctx = rec,
+			    .pause = no_pause },
 		.threads = 1,
 		.queue_depth = 8,
 		.plan.mode = s->mode,

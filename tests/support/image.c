@@ -39,8 +39,8 @@ struct image *image_open(const char *path)
 {
 	struct image *im = need(calloc(1, sizeof(*im)));
 
-	must(ext2fs_open2(path, "", EXT2_FLAG_RW | EXT2_FLAG_64BITS | EXT2_FLAG_SKIP_MMP, 0, 0, unix_io_manager,
-			  &im->fs),
+	must(ext2fs_open2(path, "", EXT2_FLAG_RW | EXT2_FLAG_64BITS | EXT2_FLAG_SKIP_MMP, 0, 0,
+			  unix_io_manager, &im->fs),
 	     path);
 	must(ext2fs_read_bitmaps(im->fs), "bitmaps");
 	im->fs->now = IMAGE_TIME;

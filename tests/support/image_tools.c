@@ -40,16 +40,14 @@ static bool find_nosleep(char *out, size_t size)
 
 int image_run(const char *const argv[], int out_fd)
 {
-	char *env[] = {
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"LC_ALL=C",
-		"E2FSCK_CONFIG=/dev/null",
-		"MKE2FS_SYNC=0",
-		"MKE2FS_CONFIG=/dev/null",
-		"E2FSPROGS_FAKE_TIME=1700000000",
-		NULL,
-		NULL
-	};
+	char *env[] = { "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"LC_ALL=C",
+			"E2FSCK_CONFIG=/dev/null",
+			"MKE2FS_SYNC=0",
+			"MKE2FS_CONFIG=/dev/null",
+			"E2FSPROGS_FAKE_TIME=1700000000",
+			NULL,
+			NULL };
 	char path[128], preload[300];
 	static const char *const where[] = { "/usr/sbin", "/sbin", "/usr/bin", "/bin" };
 	posix_spawn_file_actions_t fa;

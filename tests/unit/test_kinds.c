@@ -21,7 +21,8 @@ static char path[64], dir[64];
 
 static int make(const char *recipe)
 {
-	snprintf(dir, sizeof(dir), "%s/kinds-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+	snprintf(dir, sizeof(dir), "%s/kinds-XXXXXX",
+		 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
 	if (!mkdtemp(dir))
 		return -1;
 	snprintf(path, sizeof(path), "%.50s/image", dir);
@@ -327,7 +328,8 @@ static void test_quota__broken_files_are_refused(void **state)
 	broken_quota(3, 1024 + 4, &self, 4, "a block of its tree has two parents");
 	broken_quota(4, 4 * 1024, &root, 4, "its tree points outside");
 	/* an id of the tree that its block of entries does not have */
-	broken_quota(3, 4 * 1024 + 255 * 4, &(uint32_t){ 5 }, 4, "an id is not where its tree says");
+	broken_quota(3, 4 * 1024 + 255 * 4, &(uint32_t){ 5 }, 4,
+		     "an id is not where its tree says");
 }
 
 static void test_quota__usage_follows(void **state)
