@@ -305,13 +305,15 @@ static enum judge_verdict check_in_use(struct judge *j)
 }
 
 /* What brings a state back. */
-static enum judge_verdict recover(struct judge *j)
+static enum judge_verdict recover(struct judge *j, enum judge_how how)
 {
 	const char *const replay[] = { "e2fsck", "-p", "-E", "journal_only", j->path, NULL };
 	const char *const preen[] = { "e2fsck", "-p", j->path, NULL };
 	int rc = run(j, j->ordered ? preen : replay);
+	/* A replay that was cut may have torn the MMP block, which e2fsck writes as two sectors. */
+	bool torn = how == JUDGE_AGAIN && has_feature(j, 0x60, EXT4_FEATURE_INCOMPAT_MMP);
 
-	if (rc && !(j->ordered && rc == 1))
+	if (rc && !((j->ordered || torn) && rc == 1))
 		return bad(j, "e2fsck -p%s exits %d", j->ordered ? "" : " -E journal_only", rc);
 	return JUDGE_GOOD;
 }
@@ -330,7 +332,7 @@ enum judge_verdict judge_check(struct judge *j, enum judge_how how)
 	if (how == JUDGE_MOUNT && has_feature(j, 0x60, EXT4_FEATURE_INCOMPAT_MMP))
 		return JUDGE_SKIPPED;
 	if (how == JUDGE_MOUNT) {
-		v = j->ordered ? recover(j) : JUDGE_GOOD;
+		v = j->ordered ? recover(j, how) : JUDGE_GOOD;
 		if (v == JUDGE_GOOD)
 			v = mount_once(j);
 		return v == JUDGE_GOOD ? check_content(j) : v;
@@ -340,7 +342,7 @@ enum judge_verdict judge_check(struct judge *j, enum judge_how how)
 		return rc <= 1 ? check_content(j) : bad(j, "e2fsck -p exits %d", rc);
 	}
 	if (how == JUDGE_REPLAY || how == JUDGE_RERUN || how == JUDGE_AGAIN) {
-		v = recover(j);
+		v = recover(j, how);
 		if (v != JUDGE_GOOD)
 			return v;
 	}
