@@ -194,7 +194,7 @@ metabg() { mk -b 1024 -O meta_bg,^resize_inode,sparse_super2 && shatter; }
 resize() { size=20M mk -b 1024 -O resize_inode && shatter; }
 uninit() { size=40M mk -b 1024 -O ^metadata_csum,uninit_bg && dumpe2fs x.img | grep BLOCK_UNINIT && shatter; }
 huge_blocks() { size=160M mk -b 65536 && shatter; }
-rev0() { rm -f x.img && truncate -s 8M x.img && mke2fs -q -F -r 0 -b 1024 x.img && echo 'write tree/large large' | dbg x.img; }
+rev0() { rm -f x.img && truncate -s 8M x.img && mke2fs -q -F -r 0 -b 1024 x.img && echo 'write tree/large large' | dbg x.img && shatter; }
 boot() {
 	cp -a tree boot && mkdir -p boot/boot/extlinux boot/boot/grub/i386-pc &&
 		cp tree/f5 boot/boot/extlinux/ldlinux.sys && cp tree/f6 boot/boot/map && cp tree/f7 boot/boot/vmlinuz &&
@@ -246,6 +246,6 @@ row "meta_bg, sparse_super2" metabg metabg
 row "resize_inode" base1k resize
 row "uninit_bg" uninit uninit
 row "64 KiB blocks" base4k huge_blocks
-row "revision 0" - rev0
+row "revision 0, no journal" ext2 rev0
 row "swap files" base4k swap_files
 row "boot code's files" base1k boot
