@@ -67,6 +67,7 @@ LINK_test_scan     := report scan volume model device base
 LINK_test_commit   := commit journal volume model device base
 LINK_test_report   := report model base
 LINK_test_library  := library
+LINK_test_kinds    := product
 LINK_test_picture  := report model base
 LINK_test_json     := report model base
 LINK_test_options  := report move model device base
@@ -142,8 +143,8 @@ $(BUILD)/support.a: $(SUPPORT)
 	$(Q)ar rcs $@ $^
 
 .SECONDEXPANSION:
-linked = $(if $(filter library,$(LINK_$(1))),$(BUILD)/libscaledefrag.a,$(foreach \
-	m,$(or $(LINK_$(1)),$(MODULES)),$(call lib,$(m))))
+linked = $(if $(filter library,$(LINK_$(1))),$(BUILD)/libscaledefrag.a,$(if $(filter \
+	product,$(LINK_$(1))),$(PRODUCT),$(foreach m,$(or $(LINK_$(1)),$(MODULES)),$(call lib,$(m)))))
 $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/support.a $$(call linked,$$*)
 	@mkdir -p $(@D)
 	$(if $(filter 1,$(V)),,@echo "  LD $@")

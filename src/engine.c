@@ -157,8 +157,8 @@ static int make_plan(struct run *run, struct error *err)
 		so.limits.copy_blocks = 1;
 	run_drop_plan(run);
 	run_phase(run, PHASE_SCAN);
-	if (scan_volume(run->v, &so, &run->s, err) || ideal_new(run->s, &run->ideal, err) ||
-	    state_new(run->s, &run->st, err))
+	if (scan_volume(run->v, &so, &run->s, err) || commit_quota(run->c, run->s, err) ||
+	    ideal_new(run->s, &run->ideal, err) || state_new(run->s, &run->st, err))
 		return -1;
 	if (!run->rounds++) {
 		figures_before(run);
@@ -216,7 +216,8 @@ static int run_rounds(struct run *run, struct error *err)
 		run->bytes_to_move = run->bytes_so_far + run_batch_bytes(run, 0, run->n_do);
 		run_log(run, "plan %u: %zu transactions, %llu bytes to copy", run->rounds,
 			run->n_do, (unsigned long long)run_batch_bytes(run, 0, run->n_do));
-		if (run_batches(run, &again, err) || run_note_written(run, err))
+		if (run_batches(run, &again, err) || run_note_written(run, err) ||
+		    figures_swap(run, err))
 			return -1;
 		if (again && volume_refresh(run->v, err))
 			return -1;
@@ -300,7 +301,7 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 	/* The session ends in any case: needs_recovery is cleared unless a write or flush failed
 	 * (I12). */
 	run_phase(&run, PHASE_COMMIT);
-	if (run.c && commit_end(run.c, &end) && !rc) {
+	if (run.c && commit_end(run.c, &end) && (!rc || commit_lost(run.c))) {
 		*err = end;
 		rc = -1;
 	}

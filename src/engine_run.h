@@ -119,6 +119,7 @@ void figures_volume(struct run *run);
 void figures_before(struct run *run);
 void figures_left_out(struct run *run);
 int figures_plan(struct run *run, struct error *err);
+int figures_swap(struct run *run, struct error *err);			   /* after each round */
 int figures_end(struct run *run);					   /* -1: no memory */
 double figures_estimate(uint64_t bytes, uint64_t moves, uint64_t batches); /* seconds */
 /* -c: plans for the modes that were not asked for, and the one to recommend. */

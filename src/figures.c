@@ -224,7 +224,7 @@ static size_t unique(uint32_t *v, size_t n)
 static void look_up_names(struct run *run)
 {
 	struct report *r = run->r;
-	size_t n = r->n_stay + r->n_dropped + r->n_worst, k = 0;
+	size_t n = r->n_stay + r->n_dropped + r->n_worst + r->n_swap, k = 0;
 	uint32_t *inos = calloc(n + 1, sizeof *inos);
 	char **paths = calloc(n + 1, sizeof *paths);
 	struct error ignored = ERROR_INIT;
@@ -237,18 +237,47 @@ static void look_up_names(struct run *run)
 		inos[k++] = r->dropped[i].ino;
 	for (size_t i = 0; i < r->n_worst; i++)
 		inos[k++] = r->worst[i].ino;
+	for (size_t i = 0; i < r->n_swap; i++)
+		inos[k++] = r->swap[i].ino;
 	qsort(inos, n, sizeof *inos, sort_compare_u32);
 	n = unique(inos, n);
 	if (scan_names(run->v, inos, n, paths, &ignored) == 0) {
 		name_them(r->stay, r->n_stay, inos, paths, n);
 		name_them(r->dropped, r->n_dropped, inos, paths, n);
 		name_them(r->worst, r->n_worst, inos, paths, n);
+		name_them(r->swap, r->n_swap, inos, paths, n);
 	}
 	for (size_t i = 0; i < n; i++)
 		free(paths[i]);
 out:
 	free(inos);
 	free(paths);
+}
+
+int figures_swap(struct run *run, struct error *err)
+{
+	const struct snapshot *s = run->s;
+	struct report *r = run->r;
+
+	for (size_t i = 0; i < s->n_file; i++) {
+		const struct filemap *was = &s->file[i].map, *m = state_map(run->st, i);
+		struct report_file *v;
+		size_t k = 0;
+
+		if (!s->file[i].swap || m->ext[0].pblk == was->ext[0].pblk)
+			continue;
+		while (k < r->n_swap && r->swap[k].ino != s->file[i].ino)
+			k++;
+		v = reallocarray(r->swap, k + 1 > r->n_swap ? k + 1 : r->n_swap, sizeof *v);
+		if (!v)
+			return error_nomem(err, "the report");
+		r->swap = v;
+		if (k == r->n_swap)
+			r->n_swap++;
+		v[k] = (struct report_file){ .ino = s->file[i].ino,
+					     .block = m->ext[0].pblk * (run->block_size / 4096) };
+	}
+	return 0;
 }
 
 int figures_end(struct run *run)

@@ -5,12 +5,15 @@
 MKIMAGE := $(BUILD)/mkimage
 CRASH   := $(BUILD)/crash
 
-$(MKIMAGE): $(BUILD)/fixtures/mkimage.o $(BUILD)/support.a
+$(BUILD)/nosleep.so: tests/support/nosleep.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -fPIC -O1 -o $@ $<
+$(MKIMAGE): $(BUILD)/fixtures/mkimage.o $(BUILD)/support.a | $(BUILD)/nosleep.so
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $(BUILD)/fixtures/%.o: ALL_CFLAGS += -Itests
 
-$(CRASH): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/support.a $(PRODUCT)
+$(CRASH): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/support.a $(PRODUCT) | $(BUILD)/nosleep.so
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/support.a $(LIBS)
 

@@ -4,6 +4,7 @@
  *
  *   commit_open()     maps the journal inode, opens the journal (refuses: journal_open's reasons);
  *                     nothing is written
+ *   commit_quota()    after each scan
  *   commit_begin()    B: needs_recovery set and flushed; once, before the first copy of the first
  *                     batch
  *   per batch:
@@ -55,6 +56,12 @@ int commit_open(struct volume *v, const struct commit_options *o, struct commit 
 /* Blocks one transaction may hold: from the journal's size and a constant cap. For
  * scan_options.limits. */
 uint64_t commit_capacity(const struct commit *c);
+/*
+ * Reads the quota files that the snapshot names, all of them: what they say of an owner is changed
+ * in the transactions that change the number of tree blocks of the owner's files. After each scan.
+ * ERROR_FSCK, ERROR_USAGE: such a file is broken.
+ */
+int commit_quota(struct commit *c, const struct snapshot *s, struct error *err);
 int commit_begin(struct commit *c, struct error *err); /* a second call does nothing */
 int commit_guard(struct commit *c, const struct plan *p, size_t batch, const struct state *before,
 		 struct error *err);
@@ -67,6 +74,8 @@ int commit_prepare(struct commit *c, const struct plan *p, size_t batch, const s
 int commit_batch(struct commit *c, const struct plan *p, size_t batch, const bool *skip,
 		 const struct state *before, struct error *err);
 int commit_end(struct commit *c, struct error *err); /* without commit_begin: does nothing */
+/* Did another node take the file system over (its MMP block)? Then commit_end says which. */
+bool commit_lost(struct commit *c);
 void commit_get_counters(const struct commit *c, struct commit_counters *out);
 void commit_close(struct commit *c); /* NULL is fine; writes nothing */
 

@@ -42,7 +42,8 @@ struct report_file { /* a file that stays fragmented, was left alone, or was dro
 	uint32_t ino;
 	char *path; /* NULL: not asked for or not found; malloc'ed */
 	uint64_t runs, ideal_runs, blocks;
-	uint64_t block;	 /* dropped files: the first block (pblk) that failed */
+	/* dropped files: the first block (pblk) that failed; swap files: resume_offset, in pages */
+	uint64_t block;
 	const char *why; /* static text */
 };
 
@@ -108,6 +109,8 @@ struct report {
 	uint64_t n_stay_all;
 	struct report_file *dropped;
 	size_t n_dropped;
+	struct report_file *swap; /* swap files that were moved */
+	size_t n_swap;
 	const char *error; /* text of the error that ended it, or NULL */
 	struct free_sizes free_before, free_after;
 	bool has_free_after; /* after the run, or with -n as planned */

@@ -28,10 +28,13 @@ enum leave_reason {
 	LEAVE_BLOCK_MAPPED, /* ext2/ext3 style mapping with more than 2^32 blocks to point to */
 	LEAVE_RESERVED, /* journal, resize, bad blocks, boot loader inode, other reserved inodes */
 	LEAVE_ORPHAN_FILE,
-	LEAVE_EXCLUDED, /* dropped earlier in this run: its blocks can't be read or written */
-	LEAVE_BOOT,	/* known to boot code by block number */
-	LEAVE_SCOPE,	/* not among the files that the user chose */
-	LEAVE_PINNED,	/* the user wants it to stay */
+	LEAVE_EXCLUDED,	  /* dropped earlier in this run: its blocks can't be read or written */
+	LEAVE_BOOT,	  /* known to boot code by block number */
+	LEAVE_SCOPE,	  /* not among the files that the user chose */
+	LEAVE_PINNED,	  /* the user wants it to stay */
+	LEAVE_SWAP,	  /* swap space in one run, or that no move makes better */
+	LEAVE_HIBERNATED, /* swap space with the memory of a hibernated system in it */
+	LEAVE_QUOTA,	  /* a quota file that can be seen: commits write to it */
 	LEAVE_REASONS
 };
 
@@ -39,6 +42,7 @@ struct snapshot_file {
 	uint32_t ino;
 	uint8_t kind; /* enum file_kind */
 	bool grows;   /* it is expected to */
+	bool swap;    /* swap space: the place of its first block may be written down elsewhere */
 	struct filemap map;
 };
 
@@ -48,6 +52,8 @@ struct snapshot_limits {
 	uint64_t copy_blocks; /* blocks that one batch may copy; a single record may exceed it once
 			       */
 };
+
+enum { SNAPSHOT_QUOTAS = 3 };
 
 struct snapshot {
 	struct geometry geo;
@@ -73,6 +79,11 @@ struct snapshot {
 	 */
 	uint32_t *order;
 	size_t n_front; /* files of the front list */
+	/*
+	 * Inodes of the quota files of users, groups and projects, in this order; 0: none. What
+	 * they say of an owner follows the number of tree blocks of the owner's files.
+	 */
+	uint32_t quota_ino[SNAPSHOT_QUOTAS];
 };
 
 void snapshot_free(struct snapshot *s); /* NULL is fine */

@@ -26,6 +26,9 @@ struct volume_options {
 	unsigned partition; /* --partition N, 1-based; 0: none */
 	const char *sys_root, *proc_root; /* NULL: "/sys", "/proc"; tests use fake trees */
 	const char *e2fsck;		  /* NULL: "e2fsck" from PATH plus /sbin and /usr/sbin */
+	/* Tests: instead of waiting for so many seconds. NULL: waits. */
+	void (*pause)(void *ctx, unsigned seconds);
+	void *pause_ctx;
 	/* Tests: puts a device in front of the real one; closing *out closes `inner`. NULL: none.
 	 */
 	int (*wrap)(void *ctx, struct device *inner, struct device **out, struct error *err);
@@ -75,6 +78,23 @@ int volume_refresh(struct volume *v, struct error *err);
  * The caller ends it with ext2fs_free after clearing EXT2_FLAG_DIRTY, never ext2fs_close. */
 int volume_fs_on(struct volume *v, struct device *dev, struct struct_ext2_filsys **out,
 		 struct error *err);
+
+/*
+ * The MMP block, of file systems that another node may use at the same time. Its place in bytes,
+ * or 0: there is none; *seq: its number when the volume was opened.
+ */
+#define VOLUME_MMP_LEN 1024
+/* In the first word of its padding, says that its number (both as on the disk) is one of ours. */
+#define VOLUME_MMP_MARK(seq) ((seq) ^ 0x73636465u)
+uint64_t volume_mmp(const struct volume *v, uint32_t *seq);
+/* Reads it from the disk, past the page cache. Any thread. */
+int volume_mmp_read(const struct volume *v, uint8_t buf[VOLUME_MMP_LEN], struct error *err);
+/* As long as it takes to see whether somebody else writes it. ERROR_STOPPED: a signal came. */
+int volume_mmp_wait(const struct volume *v, const uint8_t buf[VOLUME_MMP_LEN], struct error *err);
+/* ERROR_OPERATION, naming node and device in this block. Returns -1. */
+int volume_mmp_in_use(const struct volume *v, const uint8_t buf[VOLUME_MMP_LEN], struct error *err);
+/* What the block is to call the device; filled up with zeros. */
+void volume_mmp_name(const struct volume *v, char *name, size_t len);
 
 /*
  * What a libext2fs code (errcode_t) means: ERROR_OPERATION for an I/O error or no memory,

@@ -133,6 +133,8 @@ void commit_close(struct commit *c)
 		return;
 	journal_close(c->journal);
 	ordered_close(c);
+	quota_free(c->quota);
+	mmp_free(c->mmp);
 	if (c->fs) {
 		/* Never ext2fs_close: it writes. */
 		c->fs->flags &= ~EXT2_FLAG_DIRTY;
@@ -168,8 +170,10 @@ void commit_get_counters(const struct commit *c, struct commit_counters *out)
 	out->flushes += c->super_flushes;
 }
 
-static int check_alive(const struct commit *c, struct error *err)
+static int check_alive(struct commit *c, struct error *err)
 {
+	if (mmp_lost(c, err))
+		return -1;
 	if (!c->dead)
 		return 0;
 	return error_set(err, ERROR_OPERATION,
@@ -195,6 +199,8 @@ int commit_begin(struct commit *c, struct error *err)
 		return -1;
 	if (c->begun)
 		return 0;
+	if (mmp_claim(c, err))
+		return -1;
 	if (superblock_begin(c, err))
 		return fail_super(c, err);
 	c->begun = true;
@@ -223,6 +229,13 @@ static int forget(struct commit *c, struct error *err)
 	return ret;
 }
 
+bool commit_lost(struct commit *c)
+{
+	struct error err = ERROR_INIT;
+
+	return mmp_lost(c, &err);
+}
+
 int commit_end(struct commit *c, struct error *err)
 {
 	if (check_alive(c, err))
@@ -234,7 +247,7 @@ int commit_end(struct commit *c, struct error *err)
 	if ((c->ordered && ordered_end(c, err)) || superblock_end(c, err))
 		return fail_super(c, err);
 	c->begun = false;
-	return 0;
+	return mmp_release(c, err);
 }
 
 /* The batch's metadata into the overlay; the disk is not touched. */
@@ -273,7 +286,7 @@ static int collect(const struct commit *c, const struct plan_batch *b, struct jo
 	size_t count = overlay_dirty_count(c->ov), i = 0;
 	struct journal_block *list;
 
-	if (count > c->capacity || count > b->journal_blocks)
+	if (count > c->capacity || count > b->journal_blocks + quota_blocks(c->quota))
 		return error_set(err, ERROR_OPERATION,
 				 "internal error: a batch changes %zu metadata blocks of %s, "
 				 "planned were %llu of at most %llu",

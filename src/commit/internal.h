@@ -36,6 +36,8 @@ struct commit {
 	ext2_filsys fs;		 /* on the overlay: what it writes stays in memory */
 	struct journal *journal; /* or, where there is none: */
 	struct ordered *ordered;
+	struct quota *quota; /* NULL: nobody counts */
+	struct mmp *mmp;     /* NULL: not claimed yet, or there is none */
 	struct commit_options o;
 	uint64_t capacity; /* blocks of a transaction */
 	bool begun;
@@ -96,6 +98,13 @@ bool bitmap_is_uninit(const struct commit *c, uint32_t group);
 uint64_t descriptor_block(const struct commit *c, uint32_t group);
 void *descriptor_memory(const struct commit *c, uint32_t group);
 
+/* quota.c */
+void quota_free(struct quota *q);	      /* NULL is fine */
+uint64_t quota_blocks(const struct quota *q); /* the most that a transaction changes; NULL: 0 */
+/* This inode has so many tree blocks more or less: into the overlay. `inode` is of inode_size. */
+int quota_count(struct commit *c, const struct ext2_inode *inode, size_t taken, size_t freed,
+		struct error *err);
+
 /* place.c: physical runs of the journal inode; free() *run. */
 int place_journal(const struct commit *c, struct range **run, size_t *n, struct error *err);
 
@@ -110,7 +119,24 @@ int ordered_commit(struct commit *c, const struct journal_block *list, size_t n,
 int ordered_end(struct commit *c, struct error *err); /* before superblock_end */
 void ordered_get_counters(const struct commit *c, struct commit_counters *out);
 
+/* mmp.c */
+struct mmp;
+int mmp_claim(struct commit *c, struct error *err);   /* before B; without an MMP block: nothing */
+int mmp_release(struct commit *c, struct error *err); /* after E */
+bool mmp_lost(struct commit *c, struct error *err);   /* another node took over; err says which */
+void mmp_free(struct mmp *m);			      /* NULL is fine; writes nothing */
+/* What its thread does when the time has come: changes it, or ends all writing. */
+void mmp_look_after(struct mmp *m);
+int mmp_keep(struct mmp *m, struct error *err); /* the same without `lock` and without an end */
+
 /* superblock.c */
+#define SECTOR_SIZE 512
+uint32_t sector_crc(const uint8_t *sector);
+/* Sets the four bytes at `slot` so that the sector's CRC becomes `want`. */
+bool sector_solve(uint8_t *sector, size_t slot, uint32_t want);
+/* Writes one sector; of a device with larger ones the others as they are, which is why a block
+ * holds nothing else that changes. Any thread. */
+int sector_write(struct commit *c, uint64_t at, const uint8_t *sector, struct error *err);
 int superblock_fits(const struct commit *c, struct error *err); /* can we write it at all? */
 int superblock_begin(struct commit *c, struct error *err);	/* B */
 int superblock_end(struct commit *c, struct error *err);	/* E */

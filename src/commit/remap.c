@@ -228,7 +228,8 @@ int remap_write(struct commit *c, const struct remap *r, struct error *err)
 		goto out;
 	}
 	if ((r->after.indirect ? write_indirect(c, r, buf, err) : write_nodes(c, r, buf, err)) ||
-	    write_inode(c, r, inode, size, err))
+	    write_inode(c, r, inode, size, err) ||
+	    quota_count(c, inode, r->delta.n_taken, r->delta.n_freed, err))
 		goto out;
 	for (size_t i = 0; i < r->delta.n_freed; i++)
 		overlay_forget(c->ov, r->delta.freed[i]);

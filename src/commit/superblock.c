@@ -18,7 +18,6 @@
 enum {
 	SUPER_AT = 1024,
 	SUPER_SIZE = 1024,
-	SECTOR = 512,
 	/* struct ext2_super_block, e2fsprogs lib/ext2fs/ext2_fs.h */
 	FREE_BLOCKS_LO = 0x0C,
 	WTIME = 0x30,
@@ -62,16 +61,16 @@ static size_t find_slot(const uint8_t *super)
 	return 0;
 }
 
-static uint32_t sector_crc(const uint8_t *sector)
+uint32_t sector_crc(const uint8_t *sector)
 {
-	return ext2fs_crc32c_le(~0u, sector, SECTOR);
+	return ext2fs_crc32c_le(~0u, sector, SECTOR_SIZE);
 }
 
 /*
  * Sets the four bytes at `slot` so that the sector's CRC becomes `want`. With them as a vector x of
  * 32 bits, crc = A x + b; A is invertible, as any 32 bits in a row of a CRC are.
  */
-static bool solve(uint8_t *sector, size_t slot, uint32_t want)
+bool sector_solve(uint8_t *sector, size_t slot, uint32_t want)
 {
 	uint32_t column[32], mask[32], x = 0, rest;
 
@@ -135,45 +134,45 @@ int superblock_fits(const struct commit *c, struct error *err)
 	return c->geo->metadata_csum && !find_slot(super) ? no_slot(c, err) : 0;
 }
 
-/*
- * Writes the first sector if it changed; `super` is what the disk holds, `sector` what it shall.
- * The smallest unit that the device takes is written, its other bytes as they are.
- */
-static int write_sector(struct commit *c, const uint8_t *super, uint8_t *sector, struct error *err)
+int sector_write(struct commit *c, uint64_t at, const uint8_t *sector, struct error *err)
 {
-	size_t unit = c->dev->align > SECTOR ? c->dev->align : SECTOR;
-	uint64_t start = SUPER_AT / unit * unit;
-	uint8_t *buf = NULL;
+	size_t unit = c->dev->align > SECTOR_SIZE ? c->dev->align : SECTOR_SIZE;
+	uint64_t start = at / unit * unit;
+	uint8_t *buf = device_buffer(unit);
 	int ret = -1;
 
+	if (!buf)
+		return error_nomem(err, "a sector");
+	if (!device_read(c->dev, buf, start, unit, err)) {
+		memcpy(buf + (at - start), sector, SECTOR_SIZE);
+		ret = device_write(c->dev, buf, start, unit, err);
+	}
+	free(buf);
+	return ret;
+}
+
+/* Writes the first sector if it changed; `super` is what the disk holds, `sector` what it shall. */
+static int write_super(struct commit *c, const uint8_t *super, uint8_t *sector, struct error *err)
+{
 	if (c->geo->metadata_csum) {
 		size_t slot = find_slot(super);
 
 		if (!slot)
 			return no_slot(c, err);
-		if (!solve(sector, slot, sector_crc(super)))
+		if (!sector_solve(sector, slot, sector_crc(super)))
 			return error_set(err, ERROR_OPERATION,
 					 "internal error: no checksum for the superblock of %s; "
 					 "nothing was written",
 					 c->name);
 	}
-	if (memcmp(super, sector, SECTOR) != 0) {
-		buf = device_buffer(unit);
-		if (!buf)
-			return error_nomem(err, "the superblock");
-		if (device_read(c->dev, buf, start, unit, err))
-			goto out;
-		memcpy(buf + (SUPER_AT - start), sector, SECTOR);
+	if (memcmp(super, sector, SECTOR_SIZE) != 0) {
 		c->super_writes++;
-		if (device_write(c->dev, buf, start, unit, err))
-			goto out;
+		if (sector_write(c, SUPER_AT, sector, err))
+			return -1;
 	}
 	/* Also when nothing was written: a killed run may have left it unflushed. */
 	c->super_flushes++;
-	ret = device_flush(c->dev, err);
-out:
-	free(buf);
-	return ret;
+	return device_flush(c->dev, err);
 }
 
 static bool needs_recovery(const uint8_t *sector)
@@ -198,14 +197,14 @@ static void set_in_use(const struct commit *c, uint8_t *sector, bool on)
 
 int superblock_begin(struct commit *c, struct error *err)
 {
-	uint8_t super[SUPER_SIZE], sector[SECTOR];
+	uint8_t super[SUPER_SIZE], sector[SECTOR_SIZE];
 
 	if (read_super(c, super, err))
 		return -1;
 	c->unclean = needs_recovery(super);
-	memcpy(sector, super, SECTOR);
+	memcpy(sector, super, SECTOR_SIZE);
 	set_in_use(c, sector, true);
-	return write_sector(c, super, sector, err);
+	return write_super(c, super, sector, err);
 }
 
 /* The total is not in any transaction: it is the sum of the groups' counts, which are. */
@@ -227,15 +226,15 @@ static void put_counts(const struct commit *c, const uint8_t *super, uint8_t *se
 
 int superblock_end(struct commit *c, struct error *err)
 {
-	uint8_t super[SUPER_SIZE], sector[SECTOR];
+	uint8_t super[SUPER_SIZE], sector[SECTOR_SIZE];
 	struct commit_counters done;
 
 	if (read_super(c, super, err))
 		return -1;
 	commit_get_counters(c, &done);
-	memcpy(sector, super, SECTOR);
+	memcpy(sector, super, SECTOR_SIZE);
 	if (done.transactions || c->unclean)
 		put_counts(c, super, sector);
 	set_in_use(c, sector, false);
-	return write_sector(c, super, sector, err);
+	return write_super(c, super, sector, err);
 }

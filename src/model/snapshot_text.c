@@ -41,6 +41,9 @@ static const char *const why_name[LEAVE_REASONS] = {
 	[LEAVE_BOOT] = "boot",
 	[LEAVE_SCOPE] = "scope",
 	[LEAVE_PINNED] = "pinned",
+	[LEAVE_SWAP] = "swap",
+	[LEAVE_HIBERNATED] = "hibernated",
+	[LEAVE_QUOTA] = "quota",
 };
 
 enum {

@@ -69,6 +69,18 @@ static json_t *files(const struct report_file *f, size_t n, bool dropped)
 	return list;
 }
 
+static json_t *swap_files(const struct report *r)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < r->n_swap; i++)
+		json_array_append_new(list, json_pack("{s:I, s:o, s:I}", "inode",
+						      (json_int_t)r->swap[i].ino, "path",
+						      escaped(r->swap[i].path), "resume_offset",
+						      (json_int_t)r->swap[i].block));
+	return list;
+}
+
 static json_t *left_alone(const struct report *r)
 {
 	json_t *o = json_object();
@@ -194,6 +206,7 @@ static json_t *document(const struct report *r)
 	SET("still_fragmented", files(r->stay, r->n_stay, false));
 	SET("dropped_files", integer(r->n_dropped));
 	SET("dropped", files(r->dropped, r->n_dropped, true));
+	SET("moved_swap", swap_files(r));
 	SET("left_alone", left_alone(r));
 #undef SET
 	if (bad) {

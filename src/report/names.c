@@ -38,6 +38,9 @@ static const struct {
 	[LEAVE_BOOT] = { "boot", "known to boot code by block number" },
 	[LEAVE_SCOPE] = { "out_of_scope", "outside of the chosen scope" },
 	[LEAVE_PINNED] = { "pinned", "pinned" },
+	[LEAVE_SWAP] = { "swap", "swap files" },
+	[LEAVE_HIBERNATED] = { "hibernated", "swap files that hold a hibernated system" },
+	[LEAVE_QUOTA] = { "quota", "quota files" },
 };
 
 const char *name_left(enum leave_reason why)
@@ -70,10 +73,11 @@ void report_release(struct report *r)
 	free_files(r->stay, r->n_stay);
 	free_files(r->dropped, r->n_dropped);
 	free_files(r->worst, r->n_worst);
+	free_files(r->swap, r->n_swap);
 	free(r->picture_before);
 	free(r->picture_after);
-	r->stay = r->dropped = r->worst = NULL;
-	r->n_stay = r->n_dropped = r->n_worst = 0;
+	r->stay = r->dropped = r->worst = r->swap = NULL;
+	r->n_stay = r->n_dropped = r->n_worst = r->n_swap = 0;
 	r->picture_before = r->picture_after = NULL;
 }
 

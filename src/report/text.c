@@ -219,6 +219,20 @@ static void print_stay(FILE *to, const struct report *r)
 		print_file(to, &r->stay[i], false, r->outcome != OUTCOME_REPORTED);
 }
 
+static void print_swap(FILE *to, const struct report *r)
+{
+	for (size_t i = 0; i < r->n_swap; i++) {
+		char *path = r->swap[i].path ? report_escape(r->swap[i].path) : NULL;
+
+		fprintf(to,
+			"swap file moved: inode %u%s%s; if a kernel command line names it, set "
+			"resume_offset=%llu\n",
+			r->swap[i].ino, path ? " " : "", path ? path : "",
+			(unsigned long long)r->swap[i].block);
+		free(path);
+	}
+}
+
 static void print_left_out(FILE *to, const struct report *r)
 {
 	char n[2][NUMBER_LEN];
@@ -377,6 +391,7 @@ void report_text(FILE *to, const struct report *r, int verbose)
 	if (r->outcome == OUTCOME_REPORTED)
 		print_sizes(to, r);
 	print_modes(to, r);
+	print_swap(to, r);
 	print_left_out(to, r);
 	print_left(to, r, verbose);
 	if (verbose && r->longest_gap)

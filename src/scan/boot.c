@@ -99,7 +99,7 @@ errcode_t boot_look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32_t
 
 /* Is it there, and a regular file? Block-mapped ones count: a map file lists what lies beside it.
  */
-static errcode_t is_regular(ext2_filsys fs, uint32_t ino, bool *yes)
+errcode_t boot_is_regular(ext2_filsys fs, uint32_t ino, bool *yes)
 {
 	struct ext2_inode inode;
 	errcode_t ret;
@@ -122,7 +122,7 @@ static int find_pins(const struct source *src, struct pins *p)
 		errcode_t ret = boot_look_up(fs, boot_files[i].path, &dir, &ino);
 
 		if (!ret)
-			ret = is_regular(fs, ino, &found);
+			ret = boot_is_regular(fs, ino, &found);
 		if (found) {
 			if (add_pin(p, ino))
 				return -1;
@@ -164,32 +164,4 @@ int boot_pin(const struct source *src, struct harvest *h, struct error *err)
 	}
 	free(p.ino);
 	return ret;
-}
-
-/*
- * Quotas kept in files of the root directory, which the quota feature has replaced. What they count
- * includes tree blocks, whose number changes with a move.
- */
-int boot_refuse_quota(const struct source *src, struct error *err)
-{
-	static const char *const names[] = { "aquota.user", "aquota.group", "aquota.project",
-					     "quota.user", "quota.group" };
-	ext2_filsys fs = volume_fs(src->v);
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		uint32_t dir = 0, ino = 0;
-		bool found = false;
-		errcode_t ret = boot_look_up(fs, names[i], &dir, &ino);
-
-		if (!ret)
-			ret = is_regular(fs, ino, &found);
-		if (ret)
-			return library_error(src->v, ret, dir, err);
-		if (found)
-			return error_set(err, ERROR_USAGE,
-					 "%s: not supported yet: quotas kept in the file /%s; if "
-					 "they are no longer used, delete it",
-					 volume_arg(src->v), names[i]);
-	}
-	return 0;
 }

@@ -265,6 +265,8 @@ static int make_snapshot(const struct source *src, struct harvest *h, const stru
 		return error_nomem(err, "the snapshot");
 	s->geo = *src->geo;
 	s->limits = o->limits;
+	s->limits.journal_blocks -= h->quota_blocks;
+	memcpy(s->quota_ino, h->quota_ino, sizeof(s->quota_ino));
 	s->left_ino = calloc(h->n_left + 1, sizeof(*s->left_ino));
 	s->left_why = calloc(h->n_left + 1, sizeof(*s->left_why));
 	s->left_runs = calloc(h->n_left + 1, sizeof(*s->left_runs));
@@ -300,7 +302,8 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	    mapped_read(&src, c.all.file, c.all.mapped, c.all.n_mapped, err) ||
 	    check_solid(&src, &c.all, err) || claim_trees(&c.all, err) ||
 	    crosscheck(&src, &c.all, err) || resize_check(&src, &c.all.claims, err) ||
-	    boot_refuse_quota(&src, err) || boot_pin(&src, &c.all, err) ||
+	    quota_find(&src, o->limits.journal_blocks, &c.all, err) ||
+	    swap_find(&src, &c.all, err) || boot_pin(&src, &c.all, err) ||
 	    scope_apply(&src, o->scope, o->n_scope, &c.all, err))
 		goto out;
 	ret = make_snapshot(&src, &c.all, o, &s, err);

@@ -132,7 +132,9 @@ struct harvest {
 	struct claims claims;
 	struct range *free; /* ascending, not adjoining */
 	size_t n_free, cap_free;
-	uint64_t nothing; /* inodes in use without blocks of their own */
+	uint64_t nothing;		     /* inodes in use without blocks of their own */
+	uint32_t quota_ino[SNAPSHOT_QUOTAS]; /* see snapshot */
+	uint64_t quota_blocks;		     /* a transaction may change all of them */
 };
 
 void harvest_release(struct harvest *h);
@@ -204,13 +206,24 @@ int resize_check(const struct source *src, const struct claims *claims, struct e
 
 /* Files that boot code knows by block number become fixed ones: looked up by their usual paths. */
 int boot_pin(const struct source *src, struct harvest *h, struct error *err);
-/* ERROR_USAGE where quotas are kept in files that can be seen. */
-int boot_refuse_quota(const struct source *src, struct error *err);
+/* Is it there (not 0), and a regular file? */
+errcode_t boot_is_regular(ext2_filsys fs, uint32_t ino, bool *yes);
 /*
  * Looks one path up, from the root; symlinks are not followed. *ino 0 if it is not there. *dir is
  * the directory it would be in.
  */
 errcode_t boot_look_up(ext2_filsys fs, const char *path, uint32_t *dir, uint32_t *ino);
+
+/* By its inode. Candidates are marked in snapshot_file.swap, and swap_find looks at their content.
+ */
+bool may_be_swap(const struct ext2_inode *inode);
+/* After the maps are read: snapshot_file.swap is right, and those that must stay become fixed. */
+int swap_find(const struct source *src, struct harvest *h, struct error *err);
+/*
+ * Finds the quota files; those that can be seen become fixed. ERROR_USAGE where a transaction, of
+ * `room` blocks, can't hold them and more, and for quotas of the old format.
+ */
+int quota_find(const struct source *src, uint64_t room, struct harvest *h, struct error *err);
 
 /* What is not chosen, and what is pinned, becomes a left file. ERROR_USAGE: a path isn't there. */
 int scope_apply(const struct source *src, const struct scope_item *item, size_t n_item,

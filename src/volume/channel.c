@@ -200,7 +200,8 @@ enum error_kind volume_error_kind(long code)
 int channel_open_fs(struct device *dev, bool writable, const char *shown, ext2_filsys *out,
 		    struct error *err)
 {
-	int flags = EXT2_FLAG_64BITS | (writable ? EXT2_FLAG_RW : 0);
+	/* The MMP block is ours to look after. */
+	int flags = EXT2_FLAG_64BITS | EXT2_FLAG_SKIP_MMP | (writable ? EXT2_FLAG_RW : 0);
 	ext2_filsys fs = NULL;
 	char name[32];
 

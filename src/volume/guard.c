@@ -12,11 +12,10 @@
  * A log that is not empty is journal_open's to refuse: needs_recovery with an empty log is what our
  * own killed run leaves, and it goes on.
  *
- * Who uses it: holders.c, lock.c. What else it is: content.c.
+ * Who uses it: holders.c, lock.c; mmp.c for the MMP block. What else it is: content.c.
  */
 #include "internal.h"
 #include <endian.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,7 +53,7 @@ static const struct feature incompat_features[] = {
 	{ EXT2_FEATURE_INCOMPAT_META_BG, FINE, "meta_bg" },
 	{ EXT3_FEATURE_INCOMPAT_EXTENTS, FINE, "extent" },
 	{ EXT4_FEATURE_INCOMPAT_64BIT, FINE, "64bit" },
-	{ EXT4_FEATURE_INCOMPAT_MMP, NOT_YET, "mmp" },
+	{ EXT4_FEATURE_INCOMPAT_MMP, FINE, "mmp" },
 	{ EXT4_FEATURE_INCOMPAT_FLEX_BG, FINE, "flex_bg" },
 	{ EXT4_FEATURE_INCOMPAT_EA_INODE, FINE, "ea_inode" },
 	{ EXT4_FEATURE_INCOMPAT_DIRDATA, NEVER, "dirdata" },
@@ -75,12 +74,12 @@ static const struct feature ro_compat_features[] = {
 	{ EXT4_FEATURE_RO_COMPAT_DIR_NLINK, FINE, "dir_nlink" },
 	{ EXT4_FEATURE_RO_COMPAT_EXTRA_ISIZE, FINE, "extra_isize" },
 	{ EXT4_FEATURE_RO_COMPAT_HAS_SNAPSHOT, NEVER, "snapshot" },
-	{ EXT4_FEATURE_RO_COMPAT_QUOTA, NOT_YET, "quota" },
+	{ EXT4_FEATURE_RO_COMPAT_QUOTA, FINE, "quota" },
 	{ EXT4_FEATURE_RO_COMPAT_BIGALLOC, NOT_YET, "bigalloc" },
 	{ EXT4_FEATURE_RO_COMPAT_METADATA_CSUM, FINE, "metadata_csum" },
 	{ EXT4_FEATURE_RO_COMPAT_REPLICA, NEVER, "replica" },
 	{ EXT4_FEATURE_RO_COMPAT_READONLY, NEVER, "read-only" },
-	{ EXT4_FEATURE_RO_COMPAT_PROJECT, NOT_YET, "project" },
+	{ EXT4_FEATURE_RO_COMPAT_PROJECT, FINE, "project" },
 	{ EXT4_FEATURE_RO_COMPAT_SHARED_BLOCKS, NEVER, "shared_blocks" },
 	{ EXT4_FEATURE_RO_COMPAT_VERITY, FINE, "verity" },
 	{ EXT4_FEATURE_RO_COMPAT_ORPHAN_PRESENT, FINE, "orphan_present" }, /* see state */
@@ -144,45 +143,13 @@ int guard_not_yet(const struct target *tg, const struct superblock *sb, struct e
 	collect_all(sb, NOT_YET, names, sizeof(names));
 	if (sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL &&
 	    (sb->raw.s_journal_dev || memcmp(sb->raw.s_journal_uuid, none, sizeof(none))))
-		append(names, sizeof(names), "an external journal");
+		return error_set(err, ERROR_USAGE,
+				 "%s: not supported: an external journal; give it one of its own; "
+				 "run: tune2fs -O ^has_journal %s && tune2fs -j %s",
+				 tg->shown, tg->arg, tg->arg);
 	if (*names)
 		return error_set(err, ERROR_USAGE, "%s: not supported yet: %s", tg->shown, names);
 	return 0;
-}
-
-int guard_mmp(const struct target *tg, int fd, const struct superblock *sb, struct error *err)
-{
-	uint64_t block = le64toh(sb->raw.s_mmp_block);
-	char node[TEXT_NAME], dev[TEXT_NAME];
-	struct mmp_struct mmp;
-
-	if (!(sb->incompat & EXT4_FEATURE_INCOMPAT_MMP))
-		return 0;
-	if (!sb->block_size || block <= le32toh(sb->raw.s_first_data_block) ||
-	    block >= sb->blocks || block >= tg->room / sb->block_size)
-		return error_set(
-			err, ERROR_FSCK,
-			"%s: the MMP block %llu lies outside the file system; run: e2fsck -f %s",
-			tg->shown, (unsigned long long)block, tg->arg);
-	errno = EIO; /* of a short read */
-	if (target_read(fd, &mmp, sizeof(mmp), tg->base + block * sb->block_size) !=
-	    (ssize_t)sizeof(mmp))
-		return error_sys(err, ERROR_OPERATION, errno, "%s: cannot read the MMP block",
-				 tg->shown);
-	if (le32toh(mmp.mmp_magic) != EXT4_MMP_MAGIC)
-		return error_set(err, ERROR_FSCK, "%s: the MMP block is broken; run: e2fsck -f %s",
-				 tg->shown, tg->arg);
-	uint32_t seq = le32toh(mmp.mmp_seq);
-	if (seq == EXT4_MMP_SEQ_CLEAN)
-		return 0;
-	text_escape((const char *)mmp.mmp_nodename, sizeof(mmp.mmp_nodename), node, sizeof(node));
-	text_escape((const char *)mmp.mmp_bdevname, sizeof(mmp.mmp_bdevname), dev, sizeof(dev));
-	return error_set(
-		err, ERROR_OPERATION,
-		"%s: in use by node '%.128s' (device '%.64s')%s, says its MMP block; if that is "
-		"surely over, run: tune2fs -f -E clear_mmp %s",
-		tg->shown, node, dev, seq == EXT4_MMP_SEQ_FSCK ? ", where e2fsck is running" : "",
-		tg->arg);
 }
 
 int guard_size(const struct target *tg, const struct superblock *sb, struct error *err)
@@ -252,13 +219,14 @@ int guard_memory(const struct target *tg, const struct superblock *sb, struct er
 	return 0;
 }
 
-int guard_all(const struct target *tg, int fd, const struct superblock *sb, bool before_preen,
+int guard_all(struct target *tg, int fd, const struct superblock *sb, bool before_preen,
 	      struct error *err)
 {
 	/* With a wrong checksum no field can be believed: e2fsck takes a backup. */
 	if (before_preen && !sb->csum_ok)
 		return 0;
-	if (guard_features(tg, sb, err) || guard_mmp(tg, fd, sb, err) || guard_size(tg, sb, err))
+	if (guard_features(tg, sb, err) || guard_mmp(tg, fd, sb, before_preen, err) ||
+	    guard_size(tg, sb, err))
 		return -1;
 	if (before_preen)
 		return guard_not_yet(tg, sb, err);

@@ -27,12 +27,16 @@ struct target {
 	char *arg;   /* PATH or PATH?offset=N, quoted for a shell: what e2fsck is to be given */
 	const char *sys_root, *proc_root;
 	bool read_only;
-	bool is_device;	 /* block device; else a regular file */
-	bool has_offset; /* given as ?offset=, so believed */
-	struct stat st;	 /* of path, symlinks followed */
-	uint64_t size;	 /* bytes of the whole file or device */
-	uint64_t base;	 /* bytes: where the file system starts */
-	uint64_t room;	 /* bytes from base up to the end of its partition, file or device */
+	bool is_device;				    /* block device; else a regular file */
+	bool has_offset;			    /* given as ?offset=, so believed */
+	struct stat st;				    /* of path, symlinks followed */
+	uint64_t size;				    /* bytes of the whole file or device */
+	uint64_t base;				    /* bytes: where the file system starts */
+	void (*pause)(void *ctx, unsigned seconds); /* as in volume_options */
+	void *pause_ctx;
+	uint64_t mmp_at;  /* bytes from base: the MMP block; 0: none */
+	uint32_t mmp_seq; /* as it was found */
+	uint64_t room;	  /* bytes from base up to the end of its partition, file or device */
 };
 
 int target_init(struct target *tg, const struct volume_options *o, struct error *err);
@@ -115,7 +119,8 @@ void superblock_geometry(const struct superblock *sb, struct geometry *geo);
 
 /* guard.c: every reason to refuse what the file system says of itself. */
 int guard_features(const struct target *tg, const struct superblock *sb, struct error *err);
-int guard_mmp(const struct target *tg, int fd, const struct superblock *sb, struct error *err);
+int guard_mmp(struct target *tg, int fd, const struct superblock *sb, bool before_preen,
+	      struct error *err);
 int guard_state(const struct target *tg, const struct superblock *sb, struct error *err);
 int guard_size(const struct target *tg, const struct superblock *sb, struct error *err);
 int guard_not_yet(const struct target *tg, const struct superblock *sb, struct error *err);
@@ -123,8 +128,15 @@ int guard_memory(const struct target *tg, const struct superblock *sb, struct er
 int guard_groups(const struct target *tg, ext2_filsys fs, const struct geometry *geo,
 		 struct error *err);
 /* All of them that need no libext2fs, in order. `before_preen`: those that e2fsck can't cure. */
-int guard_all(const struct target *tg, int fd, const struct superblock *sb, bool before_preen,
+int guard_all(struct target *tg, int fd, const struct superblock *sb, bool before_preen,
 	      struct error *err);
+
+/* mmp.c */
+int mmp_read(const struct target *tg, int fd, uint64_t at, uint8_t *buf, struct error *err);
+int mmp_pause(const struct target *tg, unsigned seconds, struct error *err);
+/* Seconds after which a block that did not change is nobody's. */
+unsigned mmp_patience(const struct mmp_struct *mmp, unsigned update_interval);
+int mmp_in_use(const struct target *tg, const struct mmp_struct *mmp, struct error *err);
 
 /* preen.c */
 int preen_run(const struct target *tg, const char *e2fsck, struct error *err);

@@ -7,6 +7,7 @@
  * own that is open from before e2fsck to the end.
  */
 #include "internal.h"
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -193,6 +194,37 @@ int volume_fs_on(struct volume *v, struct device *dev, struct struct_ext2_filsys
 		 struct error *err)
 {
 	return channel_open_fs(dev, true, v->target.shown, out, err);
+}
+
+uint64_t volume_mmp(const struct volume *v, uint32_t *seq)
+{
+	*seq = v->target.mmp_seq;
+	return v->target.mmp_at;
+}
+
+int volume_mmp_read(const struct volume *v, uint8_t buf[VOLUME_MMP_LEN], struct error *err)
+{
+	return mmp_read(&v->target, v->locks.fd, v->target.mmp_at, buf, err);
+}
+
+int volume_mmp_wait(const struct volume *v, const uint8_t buf[VOLUME_MMP_LEN], struct error *err)
+{
+	return mmp_pause(&v->target,
+			 mmp_patience((const struct mmp_struct *)buf,
+				      le16toh(v->sb.raw.s_mmp_update_interval)),
+			 err);
+}
+
+int volume_mmp_in_use(const struct volume *v, const uint8_t buf[VOLUME_MMP_LEN], struct error *err)
+{
+	return mmp_in_use(&v->target, (const struct mmp_struct *)buf, err);
+}
+
+void volume_mmp_name(const struct volume *v, char *name, size_t len)
+{
+	const char *slash = strrchr(v->target.path, '/');
+
+	strncpy(name, slash ? slash + 1 : v->target.path, len);
 }
 
 int volume_refresh(struct volume *v, struct error *err)

@@ -92,6 +92,8 @@ static int check_kind(struct target *tg, struct error *err)
 int target_init(struct target *tg, const struct volume_options *o, struct error *err)
 {
 	tg->sys_root = o->sys_root ? o->sys_root : "/sys";
+	tg->pause = o->pause;
+	tg->pause_ctx = o->pause_ctx;
 	tg->proc_root = o->proc_root ? o->proc_root : "/proc";
 	tg->read_only = o->read_only;
 	tg->name = strdup(o->path);

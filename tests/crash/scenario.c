@@ -30,6 +30,8 @@ const struct scenario scenarios[] = {
 	{ .name = "batches", .recipe = "many", .batch_bytes = 64 * KIB, .min_batches = 4 },
 	{ .name = "torn", .recipe = "torn", .min_batches = 1 },
 	{ .name = "features", .recipe = "features", .min_batches = 1 },
+	{ .name = "quota", .recipe = "quota", .batch_bytes = 100 * KIB, .min_batches = 4 },
+	{ .name = "mmp", .recipe = "mmp", .mmp = true, .min_batches = 1 },
 	{ .name = "uninit", .recipe = "uninit", .min_batches = 1 },
 	{ .name = "escape", .recipe = "escape", .min_batches = 1 },
 	{ .name = "stale", .recipe = "stale", .batch_bytes = 64 * KIB, .min_batches = 3 },
@@ -164,6 +166,12 @@ static void fixed_clock(void *ctx, uint64_t *seconds, uint32_t *nsec)
 	(void)ctx;
 	*seconds = 1700000000;
 	*nsec = 0;
+}
+
+static void no_pause(void *ctx, unsigned seconds)
+{
+	(void)ctx;
+	(void)seconds;
 }
 
 /* The start of `len` free blocks at the end of the file system. */
@@ -331,6 +339,11 @@ static void check_end(const struct scenario *s, int rc, const struct report *r,
 		image_die("%s: exit code 0 with writes that were not flushed", s->name);
 	if (s->discard != DISCARD_NONE && (end == t->n || *r->discard_failed))
 		image_die("%s: nothing was discarded %s", s->name, r->discard_failed);
+	end = 0;
+	while (end < t->n && t->event[end].role != ROLE_MMP)
+		end++;
+	if (s->mmp != (end < t->n))
+		image_die("%s: MMP block written: %d", s->name, end < t->n);
 	if (t->batches < s->min_batches)
 		image_die("%s: %d batches, the scenario needs %d", s->name, t->batches,
 			  s->min_batches);
@@ -369,7 +382,10 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 	struct recorder *rec = recorder_new();
 	struct stopper stopper = { .s = s };
 	struct engine_options o = {
-		.volume = { .path = path, .wrap = recorder_wrap, .wrap_ctx = rec },
+		.volume = { .path = path,
+			    .wrap = recorder_wrap,
+			    .wrap_ctx = rec,
+			    .pause = no_pause },
 		.threads = 1,
 		.queue_depth = 8,
 		.plan.mode = s->mode,

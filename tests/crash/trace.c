@@ -18,13 +18,14 @@ static void *need(void *p)
 	return p;
 }
 
-enum known { OTHER, LOG, LOG_SUPER, ACCOUNTS, INODES };
+enum known { OTHER, LOG, LOG_SUPER, ACCOUNTS, INODES, MMP };
 
 /* What each block of the image is, as far as it is known by its place. */
 static uint8_t *known_blocks(struct trace *t, const char *path)
 {
 	struct image *im = image_open(path);
 	uint8_t *map = need(calloc(1, image_blocks(im)));
+	struct ext2_super_block sb;
 	uint64_t b;
 
 	t->block_size = image_block_size(im);
@@ -38,6 +39,9 @@ static uint8_t *known_blocks(struct trace *t, const char *path)
 		map[b] = kind == IMAGE_ACCOUNTS ? ACCOUNTS : kind == IMAGE_INODES ? INODES : OTHER;
 	}
 	image_close(im);
+	image_read(path, 1024, &sb, sizeof(sb));
+	if (sb.s_feature_incompat & EXT4_FEATURE_INCOMPAT_MMP)
+		map[sb.s_mmp_block] = MMP;
 	return map;
 }
 
@@ -74,6 +78,8 @@ static void name_role(const struct trace *t, struct event *e, const uint8_t *kno
 
 	if (e->offset / 1024 == 1 && e->len <= 1024)
 		e->role = ROLE_SUPER;
+	else if (known[block] == MMP)
+		e->role = ROLE_MMP;
 	else if (known[block] == LOG_SUPER && e->len <= t->block_size)
 		e->role = ROLE_JSB;
 	else if (known[block] == LOG || known[block] == LOG_SUPER)
@@ -246,8 +252,8 @@ void trace_copy(const struct trace *in, struct trace *out)
 
 void trace_dump(const struct trace *t)
 {
-	static const char *const role[] = { "super", "jsb",	 "log",	   "commit",  "copy",
-					    "home",  "accounts", "inodes", "discard", "flush" };
+	static const char *const role[] = { "super",	"jsb",	  "log", "commit",  "copy", "home",
+					    "accounts", "inodes", "mmp", "discard", "flush" };
 	static const char *const barrier[] = { "",   "B",  "F1", "F2", "F3", "F4",
 					       "N0", "N1", "N2", "N3", "E" };
 

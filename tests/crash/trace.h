@@ -28,6 +28,7 @@ enum role {
 	/* without a journal: */
 	ROLE_ACCOUNTS, /* bitmaps and group descriptors */
 	ROLE_INODES,
+	ROLE_MMP, /* the MMP block */
 	ROLE_DISCARD,
 	ROLE_FLUSH,
 };

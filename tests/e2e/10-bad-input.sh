@@ -96,10 +96,6 @@ mk outside.img -J size=1 && printf 'ssv journal_dev 0x801\nssv journal_uuid rand
 refused "an external journal" 16 'not supported yet: an external journal' outside.img outside.img
 mk bigalloc.img -O bigalloc -C 4096 -J size=1
 refused "bigalloc" 16 'bigalloc' bigalloc.img bigalloc.img
-mk quota.img -O quota -J size=1
-refused "quota" '(16|4)' . quota.img quota.img
-mk mmp.img -O mmp -J size=1
-refused "multi-mount protection" 16 '(mmp|[Mm]ulti)' mmp.img mmp.img
 mk shared.img -O ^has_journal && printf 'feature shared_blocks\n' | dbg shared.img
 refused "shared_blocks" 16 'shared_blocks' shared.img shared.img
 mk jdev.img -O journal_dev 2>/dev/null || mke2fs -q -F -O journal_dev -b 1024 jdev.img

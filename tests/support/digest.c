@@ -153,6 +153,22 @@ static void finish(XXH3_state_t *state, uint64_t out[2])
 	out[1] = h.low64;
 }
 
+/* What quota files say changes with the number of tree blocks. By its first bytes. */
+static bool is_quota(const struct walk *w, struct ext2_inode *inode)
+{
+	static const uint32_t magic[] = { 0xd9c01f11, 0xd9c01927, 0xd9c03f14 };
+	blk64_t pblk = 0;
+	uint32_t first;
+
+	if (!LINUX_S_ISREG(inode->i_mode) || EXT2_I_SIZE(inode) < 1024 ||
+	    inode->i_flags & EXT4_INLINE_DATA_FL ||
+	    ext2fs_bmap2(w->fs, w->ino, inode, NULL, 0, 0, NULL, &pblk) || !pblk ||
+	    pblk >= w->size / w->bs)
+		return false;
+	memcpy(&first, w->image + pblk * w->bs, sizeof(first));
+	return first == magic[0] || first == magic[1] || first == magic[2];
+}
+
 static int hash_inode(struct walk *w, struct ext2_inode_large *raw, size_t size, XXH3_state_t *meta,
 		      struct digest_inode *out)
 {
@@ -163,7 +179,7 @@ static int hash_inode(struct walk *w, struct ext2_inode_large *raw, size_t size,
 
 	out->ino = w->ino;
 	w->hash_data = w->ino != w->fs->super->s_journal_inum && w->ino != EXT2_RESIZE_INO &&
-		       w->ino != EXT2_BAD_INO;
+		       w->ino != EXT2_BAD_INO && !is_quota(w, inode);
 	w->piece.len = 0;
 	XXH3_128bits_reset(meta);
 	XXH3_128bits_reset(w->map);

@@ -6,7 +6,7 @@
  * For every inode in use: the whole on-disk inode (mode, owners, size, links, flags, generation,
  * times, xattrs in the inode; a symlink's or device's i_block too), the xattr block, the logical
  * map (lblk, len, written or not, adjoining pieces merged) and all bytes of written blocks. Left
- * out: physical addresses, i_blocks, checksums, the journal's content.
+ * out: physical addresses, i_blocks, checksums, the content of the journal and of quota files.
  */
 #ifndef TESTS_DIGEST_H
 #define TESTS_DIGEST_H

@@ -39,8 +39,8 @@ struct image *image_open(const char *path)
 {
 	struct image *im = need(calloc(1, sizeof(*im)));
 
-	must(ext2fs_open2(path, "", EXT2_FLAG_RW | EXT2_FLAG_64BITS, 0, 0, unix_io_manager,
-			  &im->fs),
+	must(ext2fs_open2(path, "", EXT2_FLAG_RW | EXT2_FLAG_64BITS | EXT2_FLAG_SKIP_MMP, 0, 0,
+			  unix_io_manager, &im->fs),
 	     path);
 	must(ext2fs_read_bitmaps(im->fs), "bitmaps");
 	im->fs->now = IMAGE_TIME;
@@ -167,6 +167,19 @@ void image_xattr(struct image *im, uint32_t ino, const char *name, size_t len)
 	must(ext2fs_xattr_set(h, name, value, len), name);
 	must(ext2fs_xattrs_close(&h), "xattrs");
 	free(value);
+}
+
+void image_owner(struct image *im, uint32_t ino, uint32_t uid, uint32_t gid, uint32_t project)
+{
+	struct ext2_inode_large in;
+
+	must(ext2fs_read_inode_full(im->fs, ino, (struct ext2_inode *)&in, sizeof(in)), "inode");
+	ext2fs_set_i_uid_high(in, (uint16_t)(uid >> 16));
+	ext2fs_set_i_gid_high(in, (uint16_t)(gid >> 16));
+	in.i_uid = (uint16_t)uid;
+	in.i_gid = (uint16_t)gid;
+	in.i_projid = project;
+	must(ext2fs_write_inode_full(im->fs, ino, (struct ext2_inode *)&in, sizeof(in)), "inode");
 }
 
 void image_inline(struct image *im, uint32_t dir, const char *name, size_t len)
@@ -414,7 +427,9 @@ size_t image_shatter_all(struct image *im)
 		struct ext2_inode in;
 		uint64_t n;
 
-		if (!ext2fs_test_inode_bitmap2(im->fs->inode_map, ino))
+		/* the orphan file's checksum holds its place */
+		if (!ext2fs_test_inode_bitmap2(im->fs->inode_map, ino) ||
+		    ino == im->fs->super->s_orphan_file_inum)
 			continue;
 		must(ext2fs_read_inode(im->fs, ino, &in), "inode");
 		n = EXT2_I_SIZE(&in) / im->fs->blocksize;

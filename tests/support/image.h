@@ -52,6 +52,7 @@ uint32_t image_file(struct image *im, uint32_t dir, const char *name);
 uint32_t image_mapped_file(struct image *im, uint32_t dir, const char *name);
 void image_symlink(struct image *im, uint32_t dir, const char *name, const char *target);
 void image_xattr(struct image *im, uint32_t ino, const char *name, size_t len);
+void image_owner(struct image *im, uint32_t ino, uint32_t uid, uint32_t gid, uint32_t project);
 void image_inline(struct image *im, uint32_t dir, const char *name, size_t len);
 
 /* `n` blocks placed by `p`; returns the pieces (free() them) and their number; dies if there is no

@@ -2,6 +2,7 @@
 #include "support/judge.h"
 #include "support/image.h"
 #include <errno.h>
+#include <ext2fs/ext2_fs.h>
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <stdarg.h>
@@ -241,6 +242,15 @@ static int attach_loop(struct judge *j, char *name, size_t n_name)
 	return loop;
 }
 
+/* A bit of s_feature_incompat (at 0x60) or s_feature_ro_compat (at 0x64). */
+static bool has_feature(const struct judge *j, unsigned at, uint32_t bit)
+{
+	uint32_t features;
+
+	memcpy(&features, j->map + 1024 + at, sizeof(features));
+	return features & bit;
+}
+
 static enum judge_verdict mount_once(struct judge *j)
 {
 	char name[32] = "";
@@ -254,6 +264,9 @@ static enum judge_verdict mount_once(struct judge *j)
 	}
 	mkdir(j->mount_dir, 0700);
 	rc = mount(name, j->mount_dir, "ext4", MS_NOATIME, "noinit_itable") ? errno : 0;
+	/* A kernel without quotas mounts it read-only, and replays the log all the same. */
+	if (rc == EINVAL && has_feature(j, 0x64, EXT4_FEATURE_RO_COMPAT_QUOTA))
+		rc = mount(name, j->mount_dir, "ext4", MS_RDONLY, NULL) ? errno : 0;
 	if (!rc && umount2(j->mount_dir, 0))
 		image_die("umount %s: %s", j->mount_dir, strerror(errno));
 	ioctl(loop, LOOP_CLR_FD);
@@ -292,13 +305,15 @@ static enum judge_verdict check_in_use(struct judge *j)
 }
 
 /* What brings a state back. */
-static enum judge_verdict recover(struct judge *j)
+static enum judge_verdict recover(struct judge *j, enum judge_how how)
 {
 	const char *const replay[] = { "e2fsck", "-p", "-E", "journal_only", j->path, NULL };
 	const char *const preen[] = { "e2fsck", "-p", j->path, NULL };
 	int rc = run(j, j->ordered ? preen : replay);
+	/* A replay that was cut may have torn the MMP block, which e2fsck writes as two sectors. */
+	bool torn = how == JUDGE_AGAIN && has_feature(j, 0x60, EXT4_FEATURE_INCOMPAT_MMP);
 
-	if (rc && !(j->ordered && rc == 1))
+	if (rc && !((j->ordered || torn) && rc == 1))
 		return bad(j, "e2fsck -p%s exits %d", j->ordered ? "" : " -E journal_only", rc);
 	return JUDGE_GOOD;
 }
@@ -313,8 +328,11 @@ enum judge_verdict judge_check(struct judge *j, enum judge_how how)
 	j->why[0] = 0;
 	if (how == JUDGE_IN_USE)
 		return check_in_use(j);
+	/* The kernel waits long before it mounts one with an MMP block; e2fsck doesn't here. */
+	if (how == JUDGE_MOUNT && has_feature(j, 0x60, EXT4_FEATURE_INCOMPAT_MMP))
+		return JUDGE_SKIPPED;
 	if (how == JUDGE_MOUNT) {
-		v = j->ordered ? recover(j) : JUDGE_GOOD;
+		v = j->ordered ? recover(j, how) : JUDGE_GOOD;
 		if (v == JUDGE_GOOD)
 			v = mount_once(j);
 		return v == JUDGE_GOOD ? check_content(j) : v;
@@ -324,7 +342,7 @@ enum judge_verdict judge_check(struct judge *j, enum judge_how how)
 		return rc <= 1 ? check_content(j) : bad(j, "e2fsck -p exits %d", rc);
 	}
 	if (how == JUDGE_REPLAY || how == JUDGE_RERUN || how == JUDGE_AGAIN) {
-		v = recover(j);
+		v = recover(j, how);
 		if (v != JUDGE_GOOD)
 			return v;
 	}

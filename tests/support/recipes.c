@@ -460,6 +460,8 @@ const struct recipe recipes[] = {
 	{ "fewordered", "no journal, two small files", recipe_fewordered },
 	{ "ordereduninit", "no journal, room only in BLOCK_UNINIT groups", recipe_ordereduninit },
 	{ "mappedcycles", "like cycles, block-mapped", recipe_mappedcycles },
+	{ "quota", "the quota feature, files of many owners", recipe_quota },
+	{ "mmp", "multi-mount protection", recipe_mmp },
 	{ "full", "a few free blocks", make_full },
 	{ "clean", "nothing to do", make_clean },
 	{ "onefree", "two interleaved files, one free block", recipe_onefree },

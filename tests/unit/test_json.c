@@ -167,6 +167,8 @@ static void test_report_json__every_key_is_documented(void **state)
 		.n_stay = 1,
 		.dropped = &file,
 		.n_dropped = 1,
+		.swap = &file,
+		.n_swap = 1,
 		.modes = { { .name = "files", .known = true }, { .name = "free" } },
 		.n_modes = 2,
 	};

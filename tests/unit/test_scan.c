@@ -543,25 +543,43 @@ static void test_scan_volume__boot_files_stay_in_old_directories(void **state)
 	volume_close(v);
 }
 
-static void test_scan_volume__quota_files_are_refused(void **state)
+static void test_scan_volume__quota_files(void **state)
 {
-	struct scan_options o = { .threads = 1, .queue_depth = 4 };
+	struct scan_options o = { .threads = 1,
+				  .queue_depth = 4,
+				  .limits = { .journal_blocks = 100, .copy_blocks = 1 << 20 } };
 	struct error err = ERROR_INIT;
 	struct snapshot *s = NULL;
 	struct image *im;
 	struct volume *v;
+	uint32_t ino;
 
 	(void)state;
 	new_path();
 	image_mke2fs(path, 24 << 20, "", "-b 1024");
 	im = image_open(path);
 	image_dir(im, IMAGE_ROOT, "quota.user"); /* no file: no quotas */
-	image_put(im, IMAGE_ROOT, "aquota.group", &(struct place){ .len = 1 }, 7);
+	ino = image_put(im, IMAGE_ROOT, "aquota.group", &(struct place){ .len = 1 }, 7);
+	image_close(im);
+	v = open_volume();
+	assert_int_equal(scan_volume(v, &o, &s, &err), 0);
+	assert_true(is_left(s, ino, LEAVE_QUOTA));
+	assert_int_equal(s->quota_ino[0], 0);
+	assert_int_equal(s->quota_ino[1], ino);
+	assert_int_equal(s->limits.journal_blocks, 100 - 7);
+	snapshot_free(s);
+	o.limits.journal_blocks = 13;
+	assert_int_equal(scan_volume(v, &o, &s, &err), -1);
+	assert_int_equal(err.kind, ERROR_USAGE);
+	assert_non_null(strstr(err.text, "too many for a transaction of 13"));
+	volume_close(v);
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "quota.group", &(struct place){ .len = 1 }, 7);
 	image_close(im);
 	v = open_volume();
 	assert_int_equal(scan_volume(v, &o, &s, &err), -1);
 	assert_int_equal(err.kind, ERROR_USAGE);
-	assert_non_null(strstr(err.text, "/aquota.group"));
+	assert_non_null(strstr(err.text, "/quota.group"));
 	volume_close(v);
 }
 
@@ -1399,7 +1417,7 @@ int main(void)
 		TEST(test_scan_volume__excluded_files_stay),
 		TEST(test_scan_volume__boot_files_stay),
 		TEST(test_scan_volume__boot_files_stay_in_old_directories),
-		TEST(test_scan_volume__quota_files_are_refused),
+		TEST(test_scan_volume__quota_files),
 		TEST(test_scan_volume__progress_and_stop),
 		TEST(test_scan_volume__every_read_may_fail),
 		TEST(test_scan_files__reads_the_same_maps),
