@@ -99,6 +99,7 @@ static void describe(struct volume *v)
 		free_blocks += ext2fs_bg_free_blocks_count(v->fs, g);
 	for (; size >= 1024 && u < 5; u++)
 		size /= 1024;
+	free_blocks *= v->geo.cluster_blocks; /* the groups count clusters */
 	double used = 100.0 * (double)(v->geo.blocks - free_blocks) / (double)v->geo.blocks;
 	snprintf(v->what, sizeof(v->what), "%s, %u KiB blocks, %.1f %s, %.0f %% used",
 		 !is_ext3	  ? v->geo.ordered ? "ext4 without a journal" : "ext4"

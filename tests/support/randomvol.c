@@ -49,6 +49,7 @@ static void make_geometry(struct maker *m)
 	struct snapshot_limits *l = &m->s->limits;
 	m->blocks = 60 + pick(m, MOST_BLOCKS - 60);
 	*g = (struct geometry){ .block_size = 1024,
+				.cluster_blocks = 1,
 				.first_data_block = 1,
 				.blocks = m->blocks,
 				.blocks_per_group = 64u << pick(m, 4),
