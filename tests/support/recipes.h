@@ -49,6 +49,12 @@ void recipe_packedholes(const char *path);
 void recipe_packeddirs(const char *path);
 void recipe_tight(const char *path);
 
+/* In recipes_bigalloc.c. */
+void recipe_bigalloc(const char *path);
+void recipe_bigalloc4k(const char *path);
+void recipe_bigallocdirs(const char *path);
+void recipe_bigalloctight(const char *path);
+
 struct image;
 struct place;
 
