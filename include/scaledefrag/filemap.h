@@ -14,7 +14,8 @@
  *
  * With bigalloc (geometry.h) all of these numbers are clusters, and `ext` are the stretches of
  * clusters that the file has, each whole; a cluster is unwritten if nothing in it is written. The
- * records, in blocks, are in `rec` beside them. A move takes whole clusters, and the records follow.
+ * records, in blocks, are in `rec` beside them. A move takes whole clusters, and the records
+ * follow.
  *
  * A block-mapped file has `indirect` set, depth 0, no tree blocks, any number of records, none
  * unwritten, and numbers of its own in the place of logical blocks: indirect.h.
@@ -59,7 +60,7 @@ struct filemap {
 	uint32_t depth;				  /* 0: everything is in the inode */
 	struct tree_node *node[EXTENT_MAX_DEPTH]; /* node[level]; level < depth */
 	size_t n_node[EXTENT_MAX_DEPTH];
-	bool indirect; /* block-mapped */
+	bool indirect;	     /* block-mapped */
 	struct records *rec; /* bigalloc; else NULL: `ext` are the records */
 };
 

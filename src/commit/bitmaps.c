@@ -175,12 +175,11 @@ static int flip(const struct commit *c, uint32_t group, uint8_t *map, uint64_t f
 {
 	for (uint64_t i = from; i < to; i++) {
 		if (test_bit(map, i) == use)
-			return error_set(
-				err, ERROR_OPERATION,
-				"internal error: block %llu of %s should be %s but is not",
-				(unsigned long long)real_block(
-					c, geometry_group_first(&c->clusters, group) + i),
-				c->name, use ? "free" : "in use");
+			return error_set(err, ERROR_OPERATION,
+					 "internal error: block %llu of %s should be %s but is not",
+					 (unsigned long long)real_block(
+						 c, geometry_group_first(&c->clusters, group) + i),
+					 c->name, use ? "free" : "in use");
 		map[i / 8] ^= (uint8_t)(1u << i % 8);
 	}
 	return 0;

@@ -77,8 +77,8 @@ static bool node_matters(const struct commit *c, const struct plan *p, const str
 {
 	return list_has(own, v->pblk) ||
 	       (v->level == 0 && v->count &&
-		moves_touch(p->move + r->file->first_move, r->file->n_move,
-			    c->geo->cluster_blocks, r->before->ext + v->first, v->count));
+		moves_touch(p->move + r->file->first_move, r->file->n_move, c->geo->cluster_blocks,
+			    r->before->ext + v->first, v->count));
 }
 
 /* Calls fn for each node that matters, and last for the root. `own`: tree blocks that the batch

@@ -82,7 +82,8 @@ int remap_write(struct commit *c, const struct remap *r, struct error *err);
 uint64_t inode_block(const struct commit *c, uint32_t ino);
 
 /* bitmaps.c */
-/* Appends a range of clusters, cut at the ends of groups; fails if it lies outside the file system. */
+/* Appends a range of clusters, cut at the ends of groups; fails if it lies outside the file system.
+ */
 int changes_add(const struct commit *c, struct changes *ch, uint64_t start, uint64_t len, bool use,
 		struct error *err);
 /* Sorts by block; returns how many groups are touched. */

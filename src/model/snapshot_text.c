@@ -192,8 +192,7 @@ static int parse_geometry(struct parser *p, struct error *err)
 	if (text_get_fields(&p->t, f, GEO_FIELDS, err))
 		return -1;
 	if (f[GEO_FIRST].value == UINT64_MAX)
-		f[GEO_FIRST].value =
-			f[GEO_BLOCK_SIZE].value == 1024 && f[GEO_CLUSTER].value == 1;
+		f[GEO_FIRST].value = f[GEO_BLOCK_SIZE].value == 1024 && f[GEO_CLUSTER].value == 1;
 	if (f[GEO_BPG].value == UINT64_MAX)
 		f[GEO_BPG].value = 8 * f[GEO_BLOCK_SIZE].value;
 	*g = (struct geometry){ .block_size = (uint32_t)f[GEO_BLOCK_SIZE].value,

@@ -204,7 +204,8 @@ static int update_free(struct check *c)
 static void note_runs(struct check *c, size_t file)
 {
 	const struct filemap *was = &c->snap->file[file].map;
-	bool worse = verify_runs(c->image[file], c->snap->geo.cluster_blocks) > filemap_runs(was->ext, was->n_ext);
+	bool worse = verify_runs(c->image[file], c->snap->geo.cluster_blocks) >
+		     filemap_runs(was->ext, was->n_ext);
 	c->n_worse += worse;
 	c->n_worse -= c->worse[file];
 	c->worse[file] = worse;

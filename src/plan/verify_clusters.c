@@ -7,7 +7,8 @@
 #include "verify.h"
 #include <inttypes.h>
 
-/* The clusters of these blocks that begin at *next or behind it; *next: the first one behind all. */
+/* The clusters of these blocks that begin at *next or behind it; *next: the first one behind all.
+ */
 static uint64_t fresh(uint64_t start, uint64_t len, uint64_t ratio, uint64_t *next)
 {
 	uint64_t first = start / ratio, end = (start + len - 1) / ratio + 1, n;

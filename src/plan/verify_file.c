@@ -168,8 +168,8 @@ static int move_piece(struct check *c, uint32_t ino, const struct piece *p, cons
 		if (p->unwritten != (v->unwritten != 0))
 			return verify_wrong(c, ino, "file block %" PRIu32 " is %swritten", v->lblk,
 					    p->unwritten ? "un" : "");
-		verify_push(to,
-		     (struct piece){ pos, v->lblk - pos, p->pblk + (pos - p->lblk), p->unwritten });
+		verify_push(to, (struct piece){ pos, v->lblk - pos, p->pblk + (pos - p->lblk),
+						p->unwritten });
 		verify_push(to, (struct piece){ v->lblk, v->len, v->to, p->unwritten });
 		pos = (uint64_t)v->lblk + v->len;
 	}

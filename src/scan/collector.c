@@ -36,9 +36,9 @@ static void scan_group(const struct collector *c, uint32_t group, struct scratch
 		    freespace_scan_group(src, group, s->bitmap, &p->h, &p->err);
 	if (p->failed || c->free_only)
 		return;
-	p->failed = freespace_claim_metadata(
-			    src, group, source_is_bigalloc(src) ? &p->h.meta : &p->h.claims,
-			    &p->err) ||
+	p->failed = freespace_claim_metadata(src, group,
+					     source_is_bigalloc(src) ? &p->h.meta : &p->h.claims,
+					     &p->err) ||
 		    inodes_scan_group(src, group, s, &p->h, &p->err);
 }
 

@@ -41,11 +41,10 @@ static int check_overlaps(const struct source *src, const struct claims *cl, uin
 	/* None overlaps the one before it, so only neighbours can be the first pair. */
 	for (size_t i = 1; i < cl->n; i++)
 		if (cl->c[i].start < cl->c[i - 1].start + cl->c[i - 1].len)
-			return source_damage(src, err,
-					     "block %" PRIu64 " is claimed by %s and by %s",
-					     cl->c[i].start * unit,
-					     name_of(&cl->c[i - 1], a, sizeof(a)),
-					     name_of(&cl->c[i], b, sizeof(b)));
+			return source_damage(
+				src, err, "block %" PRIu64 " is claimed by %s and by %s",
+				cl->c[i].start * unit, name_of(&cl->c[i - 1], a, sizeof(a)),
+				name_of(&cl->c[i], b, sizeof(b)));
 	return 0;
 }
 

@@ -291,7 +291,8 @@ static const char *wrong_group(ext2_filsys fs, const struct geometry *geo, dgrp_
 		return "its inode bitmap lies outside the file system";
 	if (table <= first || table >= end || fs->inode_blocks_per_group > end - table)
 		return "its inode table lies outside the file system";
-	if (ext2fs_bg_free_blocks_count(fs, g) > geometry_group_blocks(geo, g) / geo->cluster_blocks)
+	if (ext2fs_bg_free_blocks_count(fs, g) >
+	    geometry_group_blocks(geo, g) / geo->cluster_blocks)
 		return "more free blocks than blocks";
 	if (ext2fs_bg_free_inodes_count(fs, g) > geo->inodes_per_group)
 		return "more free inodes than inodes";

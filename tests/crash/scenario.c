@@ -52,6 +52,7 @@ const struct scenario scenarios[] = {
 	  .mode = PLAN_LAYOUT,
 	  .min_batches = 1,
 	  .late = true },
+	{ .name = "bigallocuninit", .recipe = "bigallocuninit", .min_batches = 1, .late = true },
 	{ .name = "bigalloctight", .recipe = "bigalloctight", .min_batches = 5, .late = true },
 	{ .name = "bigalloc-lower",
 	  .recipe = "bigalloc",

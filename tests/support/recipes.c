@@ -463,6 +463,7 @@ const struct recipe recipes[] = {
 	{ "bigalloc", "clusters of 8 blocks of 1 KiB, holes inside of them", recipe_bigalloc },
 	{ "bigalloc4k", "clusters of 4 blocks of 4 KiB", recipe_bigalloc4k },
 	{ "bigallocdirs", "directories in clusters", recipe_bigallocdirs },
+	{ "bigallocuninit", "bigalloc, room only in BLOCK_UNINIT groups", recipe_bigallocuninit },
 	{ "bigalloctight", "bigalloc, few free clusters", recipe_bigalloctight },
 	{ "full", "a few free blocks", make_full },
 	{ "clean", "nothing to do", make_clean },

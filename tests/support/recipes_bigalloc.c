@@ -92,7 +92,8 @@ void recipe_bigalloc4k(const char *path)
 {
 	struct image *im;
 
-	image_mke2fs(path, 16 * MIB, "bigalloc,^metadata_csum", "-b 4096 -C 16384 -N 256 -J size=4");
+	image_mke2fs(path, 16 * MIB, "bigalloc,^metadata_csum",
+		     "-b 4096 -C 16384 -N 256 -J size=4");
 	im = image_open(path);
 	fill(im, 4);
 	recipe_finish(im, path);
@@ -101,6 +102,25 @@ void recipe_bigalloc4k(const char *path)
 void recipe_bigallocdirs(const char *path)
 {
 	recipe_dirs(path, "bigalloc", "-b 1024 -C 4096 -N 600 -J size=1", 350, 200, true);
+}
+
+/* Room in BLOCK_UNINIT groups alone, whose metadata is not aligned with clusters. */
+void recipe_bigallocuninit(const char *path)
+{
+	const struct place first = { .len = 2, .step = 12, .to = 2048 };
+	const struct place holes = { .len = 3, .step = 12, .to = 2048 };
+	const struct place third = { .len = 900, .from = 4096, .to = 6144 };
+	const struct place last = { .len = 1900, .from = 10240 };
+	struct image *im;
+
+	image_mke2fs(path, 12 * MIB, "bigalloc,meta_bg,^resize_inode,^flex_bg",
+		     "-b 1024 -C 2048 -g 1024 -N 240 -J size=1");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "second", &first, 301);
+	image_put(im, IMAGE_ROOT, "holes", &holes, 75);
+	image_put(im, IMAGE_ROOT, "third", &third, 900); /* the groups that are in use */
+	image_put(im, IMAGE_ROOT, "last", &last, 1900);
+	recipe_finish(im, path);
 }
 
 /* Files that lie between each other, and hardly a cluster free. */

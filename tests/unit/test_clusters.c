@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* bigalloc: records in blocks and stretches of clusters, through model, planner, verify and commit. */
+/* bigalloc: records in blocks and stretches of clusters, through model, planner, verify and commit.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,10 @@
 #define COUNT(a)   (sizeof(a) / sizeof((a)[0]))
 
 /* lblk, len, pblk, unwritten */
-#define REC(l, n, p, u) { .pblk = (p), .lblk = (l), .len = (n), .unwritten = (u) }
+#define REC(l, n, p, u)                                                                            \
+	{                                                                                          \
+		.pblk = (p), .lblk = (l), .len = (n), .unwritten = (u)                             \
+	}
 
 static struct filemap map_of(const struct extent *rec, size_t n)
 {
@@ -44,14 +48,17 @@ static bool same(const struct extent *a, size_t n, const struct extent *b, size_
 	return yes;
 }
 
-/* Clusters of 4: two records in one; one that ends in a cluster; a hole of whole clusters; a cluster
- * of which a part is written; an unwritten one; then the file goes on elsewhere. */
+/* Clusters of 4: two records in one; one that ends in a cluster; a hole of whole clusters; a
+ * cluster of which a part is written; an unwritten one; then the file goes on elsewhere. */
 static const struct extent mixed[] = {
 	REC(1, 2, 41, 0),  REC(3, 3, 43, 0),  REC(16, 4, 48, 0), REC(20, 1, 52, 0),
 	REC(22, 2, 54, 1), REC(24, 6, 56, 1), REC(32, 8, 80, 0),
 };
 static const struct extent mixed_stretches[] = {
-	REC(0, 2, 10, 0), REC(4, 2, 12, 0), REC(6, 2, 14, 1), REC(8, 2, 20, 0),
+	REC(0, 2, 10, 0),
+	REC(4, 2, 12, 0),
+	REC(6, 2, 14, 1),
+	REC(8, 2, 20, 0),
 };
 
 static struct filemap mixed_map(void)

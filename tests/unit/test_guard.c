@@ -144,7 +144,7 @@ static const struct mutation mutations[] = {
 	{ RO, 4, 0x4, OR, ERROR_USAGE, "btree_dir" },
 	{ RO, 4, 0x80, OR, ERROR_USAGE, "snapshot" },
 	{ RO, 4, 0x100, OR, ERROR_USAGE, "not supported yet: quota" },
-	{ RO, 4, 0x200, OR, ERROR_USAGE, "not supported yet: bigalloc" },
+	{ RO, 4, 0x200, OR, ERROR_FSCK, "first data block" },
 	{ RO, 4, 0x800, OR, ERROR_USAGE, "replica" },
 	{ RO, 4, 0x1000, OR, ERROR_USAGE, "read-only" },
 	{ RO, 4, 0x2000, OR, ERROR_USAGE, "not supported yet: project" },
