@@ -210,7 +210,7 @@ static int moves_in_blocks(const struct filemap *in, const struct move *moves, s
 }
 
 int tree_move_clusters(const struct filemap *in, const struct move *moves, size_t n,
-		       uint32_t block_size, bool minimal, const uint64_t *take, size_t n_take,
+		       uint32_t block_size, unsigned how, const uint64_t *take, size_t n_take,
 		       size_t *need, struct filemap *out, struct filemap_delta *delta,
 		       struct error *err)
 {
@@ -224,8 +224,8 @@ int tree_move_clusters(const struct filemap *in, const struct move *moves, size_
 
 	if (check_moves(in, moves, n, err) ||
 	    moves_in_blocks(in, moves, n, &of_blocks, &n_blocks, err) ||
-	    filemap_move(&blocks, of_blocks, n_blocks, block_size, minimal, take, n_take, need,
-			 &next, &d, err))
+	    filemap_move(&blocks, of_blocks, n_blocks, block_size, how, take, n_take, need, &next,
+			 &d, err))
 		goto out;
 	if (make_stretches(&next, in->rec->ratio, &wrong, err)) {
 		if (wrong)

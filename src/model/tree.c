@@ -361,8 +361,8 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 	int rc = -1;
 
 	if (in->rec)
-		return tree_move_clusters(in, moves, n, block_size, minimal, take, n_take, need,
-					  out, delta, err);
+		return tree_move_clusters(in, moves, n, block_size, how, take, n_take, need, out,
+					  delta, err);
 	wrong = filemap_check(in, block_size);
 	assert(n && b.per > 1);
 	if (wrong || !in->n_ext)

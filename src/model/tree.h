@@ -32,7 +32,7 @@ struct build {
 struct filemap tree_in_blocks(const struct filemap *map);
 /* filemap_move where `in` has `rec`. */
 int tree_move_clusters(const struct filemap *in, const struct move *moves, size_t n,
-		       uint32_t block_size, bool minimal, const uint64_t *take, size_t n_take,
+		       uint32_t block_size, unsigned how, const uint64_t *take, size_t n_take,
 		       size_t *need, struct filemap *out, struct filemap_delta *delta,
 		       struct error *err);
 /* Appends a piece; fills up the record before it first, where they adjoin and that isn't below

@@ -160,7 +160,7 @@ static int try_move(const struct filemap *in, const struct move *m, size_t n, st
 {
 	size_t need = 0;
 
-	return filemap_move(in, m, n, BLOCK_SIZE, true, NULL, 0, &need, out, d, err);
+	return filemap_move(in, m, n, BLOCK_SIZE, FILEMAP_MINIMAL, NULL, 0, &need, out, d, err);
 }
 
 static void test_filemap_move__records_follow(void **state)
@@ -257,7 +257,8 @@ static void check_proof(const struct snapshot *s, const struct plan *p, const st
 	const char *wrong;
 	const struct move *m = p->move + f->first_move;
 
-	assert_int_equal(filemap_move(state_map(st, index), m, f->n_move, BLOCK_SIZE, f->last,
+	assert_int_equal(filemap_move(state_map(st, index), m, f->n_move, BLOCK_SIZE,
+				      filemap_how(f->last, s->geo.ordered),
 				      p->node + f->first_taken, f->n_taken, &need, &after, &d,
 				      &err),
 			 0);
