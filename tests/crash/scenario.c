@@ -46,6 +46,11 @@ const struct scenario scenarios[] = {
 	{ .name = "mappedcycles", .recipe = "mappedcycles", .min_batches = 20, .late = true },
 	/* clusters */
 	{ .name = "bigalloc", .recipe = "bigalloc", .batch_bytes = 512 * KIB, .min_batches = 3 },
+	{ .name = "bigallocbare",
+	  .recipe = "bigallocbare",
+	  .batch_bytes = 512 * KIB,
+	  .min_batches = 3,
+	  .late = true },
 	{ .name = "bigalloc4k", .recipe = "bigalloc4k", .min_batches = 1, .late = true },
 	{ .name = "bigallocdirs",
 	  .recipe = "bigallocdirs",

@@ -462,6 +462,7 @@ const struct recipe recipes[] = {
 	{ "mappedcycles", "like cycles, block-mapped", recipe_mappedcycles },
 	{ "bigalloc", "clusters of 8 blocks of 1 KiB, holes inside of them", recipe_bigalloc },
 	{ "bigalloc4k", "clusters of 4 blocks of 4 KiB", recipe_bigalloc4k },
+	{ "bigallocbare", "bigalloc without a journal", recipe_bigallocbare },
 	{ "bigallocdirs", "directories in clusters", recipe_bigallocdirs },
 	{ "bigallocuninit", "bigalloc, room only in BLOCK_UNINIT groups", recipe_bigallocuninit },
 	{ "bigalloctight", "bigalloc, few free clusters", recipe_bigalloctight },

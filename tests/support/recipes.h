@@ -51,6 +51,7 @@ void recipe_tight(const char *path);
 
 /* In recipes_bigalloc.c. */
 void recipe_bigalloc(const char *path);
+void recipe_bigallocbare(const char *path);
 void recipe_bigalloc4k(const char *path);
 void recipe_bigallocdirs(const char *path);
 void recipe_bigallocuninit(const char *path);

@@ -88,6 +88,17 @@ void recipe_bigalloc(const char *path)
 	recipe_finish(im, path);
 }
 
+void recipe_bigallocbare(const char *path)
+{
+	struct image *im;
+
+	image_mke2fs(path, 12 * MIB, "bigalloc,^has_journal", "-b 1024 -C 8192 -N 256");
+	im = image_open(path);
+	fill(im, 8);
+	put_mixed(im, IMAGE_ROOT, "deep", 8, 220);
+	recipe_finish(im, path);
+}
+
 void recipe_bigalloc4k(const char *path)
 {
 	struct image *im;
