@@ -249,7 +249,7 @@ int run_discard_behind(struct run *run, struct error *err)
 {
 	uint64_t copied = run->spent - run->spent_holes;
 	uint64_t next = run_batch_bytes(run, run->n_done, run->n_done + 1);
-	uint64_t most = run->s->limits.copy_blocks, blocks = volume_geometry(run->v)->blocks;
+	uint64_t most = run->s->limits.copy_blocks, blocks = run->s->geo.blocks;
 
 	/* Reading bitmaps (1/32768 of the volume) should not cost more than the copying. */
 	most = most < blocks / 4096 ? blocks / 4096 : most;

@@ -97,7 +97,7 @@ static int open_all(struct run *run, struct error *err)
 
 	if (volume_open(&run->o->volume, &run->v, err))
 		return -1;
-	run->block_size = volume_geometry(run->v)->block_size;
+	run->block_size = geometry_cluster_size(volume_geometry(run->v));
 	figures_volume(run);
 	run_log(run, "opened: %s, %s", volume_what(run->v),
 		run->r->direct ? "direct I/O" : "buffered I/O");

@@ -23,7 +23,7 @@ struct run {
 	const struct engine_options *o;
 	struct report *r;
 	uint64_t memory;     /* bytes */
-	uint32_t block_size; /* bytes */
+	uint32_t block_size; /* bytes; with bigalloc of a cluster */
 	struct volume *v;
 	struct commit *c;
 	struct snapshot *s; /* of this round */

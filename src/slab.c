@@ -11,10 +11,10 @@
 /* The disk's own units, if they are of use as slabs; else 0. */
 static uint64_t of_disk(const struct volume_place *place, const struct geometry *geo)
 {
-	uint64_t bs = geo->block_size, slab = place->unit;
+	uint64_t bs = geometry_cluster_size(geo), slab = place->unit;
 
 	if (!place->disk || slab < LEAST_DEFAULT || slab % bs || volume_into(place, slab) % bs ||
-	    slab > geo->blocks * bs / 2)
+	    slab > geo->blocks * geo->block_size / 2)
 		return 0;
 	return slab;
 }
@@ -23,7 +23,7 @@ int slab_choose(uint64_t wish, const struct volume_place *place, const struct ge
 		const char *name, struct planner_options *out, struct error *err)
 {
 	uint64_t slab = wish == ENGINE_SLAB_DEVICE ? of_disk(place, geo) : wish;
-	uint64_t bs = geo->block_size, into;
+	uint64_t bs = geometry_cluster_size(geo), into;
 
 	if (!slab)
 		return 0;

@@ -94,6 +94,12 @@ static const char *drop_text(const struct move_dropped *d)
 	}
 }
 
+/* As e2fsck and debugfs count them. */
+static uint64_t real_block(const struct run *run, uint64_t block)
+{
+	return block * volume_geometry(run->v)->cluster_blocks;
+}
+
 static int list_dropped(struct run *run, uint32_t ino, const struct move_dropped *d)
 {
 	struct report_file *v;
@@ -107,7 +113,7 @@ static int list_dropped(struct run *run, uint32_t ino, const struct move_dropped
 		.ino = ino,
 		.runs = f ? filemap_runs(f->map.ext, f->map.n_ext) : 0,
 		.blocks = f ? filemap_blocks(f->map.ext, f->map.n_ext) : 0,
-		.block = d->block,
+		.block = real_block(run, d->block),
 		.why = drop_text(d),
 	};
 	return 0;
@@ -128,7 +134,7 @@ int run_note_dropped(struct run *run, size_t batch, const struct move_dropped *d
 		if (add_bad_ino(run, ino) || list_dropped(run, ino, d))
 			return error_nomem(err, "the list of dropped files");
 		run_log(run, "inode %u stays where it is: %s (block %llu)", ino, drop_text(d),
-			(unsigned long long)d->block);
+			(unsigned long long)real_block(run, d->block));
 		if (d->why != MOVE_SOURCE_FAILED && d->bad_len &&
 		    add_bad_blocks(run, d->bad_target, d->bad_len))
 			return error_nomem(err, "the list of bad blocks");
@@ -232,11 +238,14 @@ int run_planned(const struct run *run, size_t from, size_t to, uint32_t **inos, 
 
 static bool same_map(const struct filemap *a, const struct filemap *b)
 {
-	if (a->n_ext != b->n_ext || a->depth != b->depth || a->indirect != b->indirect)
+	size_t n, n_b;
+	const struct extent *x = filemap_records(a, &n), *y = filemap_records(b, &n_b);
+
+	if (n != n_b || a->depth != b->depth || a->indirect != b->indirect)
 		return false;
-	for (size_t i = 0; i < a->n_ext; i++)
-		if (a->ext[i].lblk != b->ext[i].lblk || a->ext[i].pblk != b->ext[i].pblk ||
-		    a->ext[i].len != b->ext[i].len || a->ext[i].unwritten != b->ext[i].unwritten)
+	for (size_t i = 0; i < n; i++)
+		if (x[i].lblk != y[i].lblk || x[i].pblk != y[i].pblk || x[i].len != y[i].len ||
+		    x[i].unwritten != y[i].unwritten)
 			return false;
 	for (uint32_t l = 0; l < a->depth; l++) {
 		if (a->n_node[l] != b->n_node[l])
@@ -265,7 +274,8 @@ static int check_free(struct run *run, struct error *err)
 			return error_set(err, ERROR_OPERATION,
 					 "%s: free space at block %llu is not what was committed; "
 					 "run: e2fsck -fn %s",
-					 volume_arg(run->v), (unsigned long long)a.start,
+					 volume_arg(run->v),
+					 (unsigned long long)real_block(run, a.start),
 					 volume_arg(run->v));
 		}
 		at = a.start + a.len;
@@ -274,7 +284,7 @@ static int check_free(struct run *run, struct error *err)
 		rangeset_free(now);
 		return error_set(err, ERROR_OPERATION,
 				 "%s: block %llu should be free now and is not; run: e2fsck -fn %s",
-				 volume_arg(run->v), (unsigned long long)b.start,
+				 volume_arg(run->v), (unsigned long long)real_block(run, b.start),
 				 volume_arg(run->v));
 	}
 	rangeset_free(now);

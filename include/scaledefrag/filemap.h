@@ -12,6 +12,11 @@
  * per level, in logical order; each node holds `count` consecutive records (level 0) or child
  * nodes.
  *
+ * With bigalloc (geometry.h) all of these numbers are clusters, and `ext` are the stretches of
+ * clusters that the file has, each whole; a cluster is unwritten if nothing in it is written. The
+ * records, in blocks, are in `rec` beside them. A move takes whole clusters, and the records
+ * follow.
+ *
  * A block-mapped file has `indirect` set, depth 0, no tree blocks, any number of records, none
  * unwritten, and numbers of its own in the place of logical blocks: indirect.h.
  */
@@ -42,14 +47,29 @@ struct tree_node {
 	uint32_t changed; /* filemap_move: 1 if its bytes must be written anew */
 };
 
+/* bigalloc: the records as they are on the disk, in blocks. */
+struct records {
+	uint32_t ratio; /* blocks of a cluster, a power of 2 */
+	size_t n;
+	struct extent at[];
+};
+
 struct filemap {
 	struct extent *ext; /* in logical order, not overlapping */
 	size_t n_ext;
 	uint32_t depth;				  /* 0: everything is in the inode */
 	struct tree_node *node[EXTENT_MAX_DEPTH]; /* node[level]; level < depth */
 	size_t n_node[EXTENT_MAX_DEPTH];
-	bool indirect; /* block-mapped */
+	bool indirect;	     /* block-mapped */
+	struct records *rec; /* bigalloc; else NULL: `ext` are the records */
 };
+
+/* What tree blocks hold. */
+static inline const struct extent *filemap_records(const struct filemap *map, size_t *n)
+{
+	*n = map->rec ? map->rec->n : map->n_ext;
+	return map->rec ? map->rec->at : map->ext;
+}
 
 /* One interval to move; of one state (written or unwritten) and inside one source record run. 32
  * bytes. */
@@ -94,6 +114,14 @@ static inline unsigned filemap_how(bool minimal, bool anew)
 {
 	return (minimal ? FILEMAP_MINIMAL : 0) | (anew ? FILEMAP_ANEW : 0);
 }
+
+/*
+ * bigalloc: makes a mapping in blocks, as read from the disk, one in clusters. *wrong (a static
+ * text, with -1 and no error set): records that don't fit clusters, or a tree block that doesn't
+ * begin one. And back: a copy as it is on the disk.
+ */
+int filemap_to_clusters(struct filemap *map, uint32_t ratio, const char **wrong, struct error *err);
+int filemap_in_blocks(const struct filemap *in, struct filemap *out, struct error *err);
 
 /*
  * Applies `moves` (n > 0, in logical order, disjoint, each exactly backed by records of `in`: same

@@ -2,6 +2,12 @@
 /*
  * geometry: the plain numbers of an ext4 file system that planning and committing need. Const after
  * volume_open. Format facts: e2fsprogs lib/ext2fs/ext2_fs.h, struct ext2_super_block.
+ *
+ * Clusters: with the bigalloc feature space is given out, and counted in bitmaps and descriptors,
+ * in clusters of several blocks, and block n of a file lies at the same place of its cluster as n
+ * has in the file's. So all that plans, moves and counts space does it in clusters, and knows them
+ * as blocks: geometry_in_clusters() gives the numbers for that. Only what reads and writes metadata
+ * (volume/, scan/, commit/) knows real blocks too. Without bigalloc they are the same.
  */
 #ifndef SCALEDEFRAG_GEOMETRY_H
 #define SCALEDEFRAG_GEOMETRY_H
@@ -10,7 +16,8 @@
 #include <stdint.h>
 
 struct geometry {
-	uint32_t block_size;	   /* bytes */
+	uint32_t block_size;	   /* bytes of a real block: of tree blocks, of inode tables */
+	uint32_t cluster_blocks;   /* real blocks of a cluster: 1 without bigalloc */
 	uint32_t first_data_block; /* block: 1 with 1 KiB blocks, else 0 */
 	uint64_t blocks;	   /* blocks of the file system */
 	uint32_t groups;
@@ -24,6 +31,24 @@ struct geometry {
 	/* No journal: a tree block in use is never rewritten in place (src/commit/ordered.c). */
 	bool ordered;
 };
+
+/* Bytes of a cluster: of a "block" of snapshots, plans and reports. */
+static inline uint32_t geometry_cluster_size(const struct geometry *g)
+{
+	return g->block_size * g->cluster_blocks;
+}
+
+/* The same file system with clusters as its blocks. `blocks` is a multiple of them, see guard.c. */
+static inline struct geometry geometry_in_clusters(const struct geometry *g)
+{
+	struct geometry c = *g;
+
+	c.blocks /= g->cluster_blocks;
+	c.blocks_per_group /= g->cluster_blocks;
+	c.align_blocks =
+		g->align_blocks % g->cluster_blocks ? 0 : g->align_blocks / g->cluster_blocks;
+	return c;
+}
 
 /* Extent records that fit a tree node (kernel fs/ext4/extents.c, ext4_ext_space_block). */
 static inline uint32_t geometry_node_records(uint32_t block_size)

@@ -31,7 +31,7 @@ struct move_options {
 	unsigned queue_depth; /* requests in flight, shared by all */
 	uint64_t memory; /* bytes for all buffers; the lists of pieces (40 bytes each) count too,
 			    but may exceed it */
-	uint32_t block_size; /* bytes */
+	uint32_t block_size; /* bytes; of what the plan counts: with bigalloc a cluster */
 	/* One head: one defragger, which reads a window as long as the memory allows and then
 	 * writes it, and sources are merged across larger gaps. */
 	bool rotational;

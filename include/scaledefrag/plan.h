@@ -7,7 +7,8 @@
  * blocks it frees count as free from the next batch on (invariants I1, I5). A file appears at most
  * once in a batch; a file larger than a batch appears in several, in pieces; `last` marks pieces
  * after which its tree is minimal. Between batches files may be worse than they were: a run stops
- * after batches that are marked as `rest` only; the last batch is one. Units: blocks.
+ * after batches that are marked as `rest` only; the last batch is one. Units: blocks, as in
+ * snapshots.
  */
 #ifndef SCALEDEFRAG_PLAN_H
 #define SCALEDEFRAG_PLAN_H

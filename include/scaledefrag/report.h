@@ -73,10 +73,10 @@ struct report_measure {
 #define REPORT_MODES 4
 
 struct report {
-	const char *name; /* as it was given */
-	char what[160];	  /* volume_what */
-	uint32_t block_size;
-	bool ordered; /* it has no journal */
+	const char *name;    /* as it was given */
+	char what[160];	     /* volume_what */
+	uint32_t block_size; /* bytes; with bigalloc of a cluster, as all blocks here */
+	bool ordered;	     /* it has no journal */
 	enum report_outcome outcome;
 	int exit_code;
 	const char *mode;

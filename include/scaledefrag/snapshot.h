@@ -5,7 +5,8 @@
  *
  * It holds every movable file with its mapping, the free ranges, the fixed ranges (what no plan may
  * move: metadata, journal, pinned files, tree blocks are not among them), counts of what is left
- * alone and why, and the limits that batches must respect. Units: blocks unless said otherwise.
+ * alone and why, and the limits that batches must respect. Units: blocks unless said otherwise;
+ * with bigalloc they are clusters (geometry.h).
  *
  * state: a snapshot that batches have been applied to (plan simulates on one, the engine follows
  * the disk with another).

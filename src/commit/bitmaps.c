@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Block bitmaps and group descriptors of the groups that a batch touches; never those of the whole
- * volume. Kernel fs/ext4/balloc.c, e2fsprogs lib/ext2fs/rw_bitmaps.c.
+ * volume. Kernel fs/ext4/balloc.c, e2fsprogs lib/ext2fs/rw_bitmaps.c. With bigalloc a bit, and a
+ * unit of the free counts, is a cluster; and so are all numbers here but those of metadata.
  */
 #include "internal.h"
 
@@ -16,18 +17,24 @@ static int append(struct changes *ch, struct change x, struct error *err)
 	return 0;
 }
 
+/* The first one of a cluster. */
+static uint64_t real_block(const struct commit *c, uint64_t cluster)
+{
+	return cluster * c->geo->cluster_blocks;
+}
+
 int changes_add(const struct commit *c, struct changes *ch, uint64_t start, uint64_t len, bool use,
 		struct error *err)
 {
-	if (len == 0 || start < c->geo->first_data_block || start >= c->geo->blocks ||
-	    len > c->geo->blocks - start)
+	if (len == 0 || start < c->clusters.first_data_block || start >= c->clusters.blocks ||
+	    len > c->clusters.blocks - start)
 		return error_set(err, ERROR_OPERATION,
 				 "internal error: a batch uses block %llu, outside of %s",
-				 (unsigned long long)start, c->name);
+				 (unsigned long long)real_block(c, start), c->name);
 	while (len) {
-		uint32_t group = geometry_group_of(c->geo, start);
-		uint64_t left = geometry_group_first(c->geo, group) +
-				geometry_group_blocks(c->geo, group) - start;
+		uint32_t group = geometry_group_of(&c->clusters, start);
+		uint64_t left = geometry_group_first(&c->clusters, group) +
+				geometry_group_blocks(&c->clusters, group) - start;
 		uint64_t part = len < left ? len : left;
 		struct change x = { .start = start, .len = part, .group = group, .use = use };
 
@@ -64,7 +71,8 @@ int changes_check(const struct commit *c, struct changes *ch, struct error *err)
 		if (ch->list[i - 1].start + ch->list[i - 1].len > ch->list[i].start)
 			return error_set(err, ERROR_OPERATION,
 					 "internal error: a batch uses block %llu of %s twice",
-					 (unsigned long long)ch->list[i].start, c->name);
+					 (unsigned long long)real_block(c, ch->list[i].start),
+					 c->name);
 	return 0;
 }
 
@@ -91,17 +99,18 @@ static bool test_bit(const uint8_t *map, uint64_t i)
 	return map[i / 8] >> i % 8 & 1;
 }
 
-/* Marks the part of [start, start + len) that lies in the group. */
+/* Marks what of the clusters of blocks [start, start + len) lies in the group. */
 static void mark(const struct commit *c, uint32_t group, uint8_t *map, uint64_t start, uint64_t len)
 {
-	uint64_t first = geometry_group_first(c->geo, group);
-	uint64_t end = first + geometry_group_blocks(c->geo, group);
-	uint64_t to = start + len < end ? start + len : end;
+	uint64_t first = geometry_group_first(&c->clusters, group);
+	uint64_t end = first + geometry_group_blocks(&c->clusters, group);
+	uint64_t ratio = c->geo->cluster_blocks;
+	uint64_t from = start / ratio, to = (start + len - 1) / ratio + 1;
 
-	if (start < first)
-		start = first;
-	if (start < to)
-		set_bits(map, start - first, to - first);
+	from = from < first ? first : from;
+	to = to > end ? end : to;
+	if (from < to)
+		set_bits(map, from - first, to - first);
 }
 
 /* What the bitmap of a BLOCK_UNINIT group would hold: its own metadata (kernel
@@ -149,10 +158,10 @@ static int load(struct commit *c, uint32_t group, uint8_t *map, struct error *er
 		if (rc)
 			return fs_error(c, rc, err, "block bitmap of group %u", group);
 		if (!ext2fs_block_bitmap_csum_verify(c->fs, group, (char *)map,
-						     (int)(c->geo->blocks_per_group / 8)))
+						     (int)(c->clusters.blocks_per_group / 8)))
 			return bad_group(c, group, "its block bitmap has a wrong checksum", err);
 	}
-	set_bits(map, geometry_group_blocks(c->geo, group), bits);
+	set_bits(map, geometry_group_blocks(&c->clusters, group), bits);
 	used = ext2fs_bitcount(map, c->geo->block_size);
 	if (bits - used != ext2fs_bg_free_blocks_count(c->fs, group))
 		return bad_group(c, group, "its free count differs from its block bitmap", err);
@@ -166,11 +175,11 @@ static int flip(const struct commit *c, uint32_t group, uint8_t *map, uint64_t f
 {
 	for (uint64_t i = from; i < to; i++) {
 		if (test_bit(map, i) == use)
-			return error_set(
-				err, ERROR_OPERATION,
-				"internal error: block %llu of %s should be %s but is not",
-				(unsigned long long)(geometry_group_first(c->geo, group) + i),
-				c->name, use ? "free" : "in use");
+			return error_set(err, ERROR_OPERATION,
+					 "internal error: block %llu of %s should be %s but is not",
+					 (unsigned long long)real_block(
+						 c, geometry_group_first(&c->clusters, group) + i),
+					 c->name, use ? "free" : "in use");
 		map[i / 8] ^= (uint8_t)(1u << i % 8);
 	}
 	return 0;
@@ -185,7 +194,7 @@ static int store(struct commit *c, uint32_t group, uint8_t *map, struct error *e
 	ext2fs_bg_free_blocks_count_set(c->fs, group, (blk_t)left);
 	ext2fs_bg_flags_clear(c->fs, group, EXT2_BG_BLOCK_UNINIT);
 	rc = ext2fs_block_bitmap_csum_set(c->fs, group, (char *)map,
-					  (int)(c->geo->blocks_per_group / 8));
+					  (int)(c->clusters.blocks_per_group / 8));
 	if (!rc)
 		rc = io_channel_write_blk64(c->fs->io, ext2fs_block_bitmap_loc(c->fs, group), 1,
 					    map);
@@ -215,7 +224,7 @@ static int apply_group(struct commit *c, const struct change *x, size_t n, bool 
 		       struct error *err)
 {
 	uint32_t group = x->group;
-	uint64_t first = geometry_group_first(c->geo, group);
+	uint64_t first = geometry_group_first(&c->clusters, group);
 
 	if (load(c, group, map, err))
 		return -1;

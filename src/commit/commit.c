@@ -114,6 +114,7 @@ int commit_open(struct volume *v, const struct commit_options *o, struct commit 
 	c->v = v;
 	c->dev = volume_device(v);
 	c->geo = volume_geometry(v);
+	c->clusters = geometry_in_clusters(c->geo);
 	c->name = volume_arg(v);
 	c->o = *o;
 	if (overlay_new(c->dev, c->geo->block_size, &c->ov, err) ||

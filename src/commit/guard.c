@@ -54,8 +54,9 @@ struct node_view {
 
 typedef int (*node_fn)(void *ctx, const struct node_view *node, struct error *err);
 
-/* Does a move start or end in these records (n > 0)? */
-static bool moves_touch(const struct move *m, uint64_t n, const struct extent *ext, size_t n_ext)
+/* Does a move start or end in these records (n > 0)? `ratio`: their blocks of a move's. */
+static bool moves_touch(const struct move *m, uint64_t n, uint64_t ratio, const struct extent *ext,
+			size_t n_ext)
 {
 	uint64_t lo = ext[0].lblk, hi = (uint64_t)ext[n_ext - 1].lblk + ext[n_ext - 1].len;
 	uint64_t a = 0, b = n;
@@ -63,20 +64,20 @@ static bool moves_touch(const struct move *m, uint64_t n, const struct extent *e
 	while (a < b) {
 		uint64_t mid = a + (b - a) / 2;
 
-		if ((uint64_t)m[mid].lblk + m[mid].len <= lo)
+		if ((m[mid].lblk + (uint64_t)m[mid].len) * ratio <= lo)
 			a = mid + 1;
 		else
 			b = mid;
 	}
-	return a < n && m[a].lblk < hi;
+	return a < n && m[a].lblk * ratio < hi;
 }
 
-static bool node_matters(const struct plan *p, const struct remap *r, const struct block_list *own,
-			 const struct node_view *v)
+static bool node_matters(const struct commit *c, const struct plan *p, const struct remap *r,
+			 const struct block_list *own, const struct node_view *v)
 {
 	return list_has(own, v->pblk) ||
 	       (v->level == 0 && v->count &&
-		moves_touch(p->move + r->file->first_move, r->file->n_move,
+		moves_touch(p->move + r->file->first_move, r->file->n_move, c->geo->cluster_blocks,
 			    r->before->ext + v->first, v->count));
 }
 
@@ -103,7 +104,7 @@ static int walk_nodes(const struct commit *c, const struct plan *p, const struct
 			v.count = map->node[level][i].count;
 			if (v.count)
 				lblk[i] = level ? below[v.first] : map->ext[v.first].lblk;
-			if (node_matters(p, r, own, &v) && fn(ctx, &v, err))
+			if (node_matters(c, p, r, own, &v) && fn(ctx, &v, err))
 				goto out;
 			v.first += v.count;
 		}

@@ -15,7 +15,7 @@
 #error "not ported to big-endian machines"
 #endif
 
-/* Blocks that one batch takes from free to used, or back. */
+/* Clusters that one batch takes from free to used, or back. */
 struct change {
 	uint64_t start, len; /* in one group */
 	uint32_t group;
@@ -30,7 +30,8 @@ struct changes {
 struct commit {
 	struct volume *v;
 	struct device *dev; /* the real one: journal, ordered.c and superblock.c write to it */
-	const struct geometry *geo;
+	const struct geometry *geo; /* in blocks */
+	struct geometry clusters;   /* the same in clusters, as plan, state and bitmaps */
 	const char *name;
 	struct overlay *ov;
 	ext2_filsys fs;		 /* on the overlay: what it writes stays in memory */
@@ -51,12 +52,14 @@ struct commit {
 	uint64_t updates_before;
 };
 
-/* One file of a batch: the mapping it gets. `before` belongs to the state. */
+/* One file of a batch: the mapping it gets, in blocks, as on the disk. `before` belongs to the
+ * state, or with bigalloc is `in_blocks`. */
 struct remap {
 	const struct plan_file *file;
 	const struct filemap *before;
 	struct filemap after;
 	struct filemap_delta delta;
+	struct filemap in_blocks;
 };
 
 /* "inode 12 of DEV: cannot read it: TEXT" for a libext2fs error code. */
@@ -81,7 +84,8 @@ int remap_write(struct commit *c, const struct remap *r, struct error *err);
 uint64_t inode_block(const struct commit *c, uint32_t ino);
 
 /* bitmaps.c */
-/* Appends a range, cut at the ends of groups; fails if it lies outside the file system. */
+/* Appends a range of clusters, cut at the ends of groups; fails if it lies outside the file system.
+ */
 int changes_add(const struct commit *c, struct changes *ch, uint64_t start, uint64_t len, bool use,
 		struct error *err);
 /* Sorts by block; returns how many groups are touched. */

@@ -205,20 +205,22 @@ static const struct accounts *find_account(const struct ordered *o, uint64_t blo
 			     : NULL;
 }
 
-/* Does the batch take this block? */
-static bool is_taken(const struct ordered *o, uint64_t block)
+/* Does the batch take this block, with its cluster? */
+static bool is_taken(const struct commit *c, uint64_t block)
 {
+	const struct ordered *o = c->ordered;
+	uint64_t cluster = block / c->geo->cluster_blocks;
 	size_t lo = 0, hi = o->uses.n;
 
 	while (lo < hi) { /* to the first range behind it */
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (o->uses.list[mid].start <= block)
+		if (o->uses.list[mid].start <= cluster)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return lo && block - o->uses.list[lo - 1].start < o->uses.list[lo - 1].len;
+	return lo && cluster - o->uses.list[lo - 1].start < o->uses.list[lo - 1].len;
 }
 
 static void push(struct phase *p, uint64_t block, const void *data)
@@ -235,8 +237,7 @@ static void share_out(const struct commit *c, const struct journal_block *list, 
 		const struct accounts *a = find_account(c->ordered, block);
 
 		if (!a) {
-			push(&phase[is_taken(c->ordered, block) ? FIRST : SECOND], block,
-			     list[i].data);
+			push(&phase[is_taken(c, block) ? FIRST : SECOND], block, list[i].data);
 			continue;
 		}
 		if (a->first)

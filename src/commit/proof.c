@@ -15,10 +15,21 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* Clusters of blocks [pos, pos + len) of the file that weren't counted: *next is the first one. */
+static uint64_t fresh_clusters(uint64_t pos, uint64_t len, uint64_t ratio, uint64_t *next)
+{
+	uint64_t first = pos / ratio, end = len ? (pos + len - 1) / ratio + 1 : first;
+	uint64_t from = first > *next ? first : *next;
+
+	*next = end > *next ? end : *next;
+	return end > from ? end - from : 0;
+}
+
 const char *proof_mapping(const struct filemap *before, const struct move *m, uint64_t n,
-			  const struct filemap *after)
+			  uint64_t ratio, const struct filemap *after)
 {
 	uint64_t k = 0, off = 0, moved = 0, to_move = 0; /* off: blocks of record j behind us */
+	uint64_t next = 0;
 	size_t j = 0;
 
 	for (uint64_t i = 0; i < n; i++)
@@ -31,17 +42,22 @@ const char *proof_mapping(const struct filemap *before, const struct move *m, ui
 			const struct extent *a = j < after->n_ext ? &after->ext[j] : NULL;
 			uint64_t want = e->pblk + (pos - e->lblk), stop = end;
 
-			while (k < n && (uint64_t)m[k].lblk + m[k].len <= pos)
+			while (k < n && (m[k].lblk + (uint64_t)m[k].len) * ratio <= pos)
 				k++;
-			if (k < n && m[k].lblk <= pos) {
-				if (m[k].from + (pos - m[k].lblk) != want ||
-				    (m[k].unwritten != 0) != e->unwritten)
+			if (k < n && m[k].lblk * ratio <= pos) {
+				uint64_t in = pos - m[k].lblk * ratio;
+
+				/* A cluster may be unwritten in part. */
+				if (m[k].from * ratio + in != want ||
+				    (ratio == 1 ? (m[k].unwritten != 0) != e->unwritten
+						: m[k].unwritten && !e->unwritten))
 					return "a move begins elsewhere";
-				want = m[k].to + (pos - m[k].lblk);
-				stop = least(end, (uint64_t)m[k].lblk + m[k].len);
-				moved += least(stop - pos, a ? a->len - off : 0);
+				want = m[k].to * ratio + in;
+				stop = least(end, (m[k].lblk + (uint64_t)m[k].len) * ratio);
+				moved += fresh_clusters(
+					pos, least(stop - pos, a ? a->len - off : 0), ratio, &next);
 			} else if (k < n) {
-				stop = least(end, m[k].lblk);
+				stop = least(end, m[k].lblk * ratio);
 			}
 			if (!a || a->lblk + off != pos || a->pblk + off != want ||
 			    a->unwritten != e->unwritten)

@@ -6,9 +6,10 @@
 #include "scaledefrag/indirect.h"
 
 /* Is `after` the mapping `before` with these moves done, and nothing else? NULL, or a static text
- * that says what is wrong. O(records + moves). */
+ * that says what is wrong. The mappings are in blocks, the moves in clusters of `ratio` of them.
+ * O(records + moves). */
 const char *proof_mapping(const struct filemap *before, const struct move *m, uint64_t n,
-			  const struct filemap *after);
+			  uint64_t ratio, const struct filemap *after);
 
 /*
  * Tree blocks (both mappings have passed filemap_check): do those that are not rewritten hold on

@@ -276,7 +276,7 @@ int quota_count(struct commit *c, const struct ext2_inode *inode, size_t taken, 
 		struct error *err)
 {
 	const struct ext2_inode_large *large = (const struct ext2_inode_large *)inode;
-	uint64_t bs = c->geo->block_size;
+	uint64_t bs = geometry_cluster_size(c->geo); /* what a tree block takes */
 	uint32_t id[SNAPSHOT_QUOTAS] = { inode_uid(*inode), inode_gid(*inode), 0 };
 
 	/* An xattr's value in an inode of its own counts by its length. */

@@ -2,6 +2,9 @@
 /*
  * One file's new mapping: computed anew from the moves and held against the plan, then written as
  * tree nodes and inode. Kernel fs/ext4/ext4_extents.h.
+ *
+ * bigalloc: plan and state are in clusters. From remap_compute on mappings and tree blocks are in
+ * blocks, as they are read and written; the moves stay in clusters, and so do the bitmaps.
  */
 #include "internal.h"
 #include "proof.h"
@@ -36,7 +39,8 @@ static int prove(const struct commit *c, const struct plan *p, const struct rema
 	if (!wrong && c->geo->ordered && !r->after.indirect && r->delta.n_kept)
 		wrong = "a tree block in use is written";
 	if (!wrong)
-		wrong = proof_mapping(r->before, m, r->file->n_move, &r->after);
+		wrong = proof_mapping(r->before, m, r->file->n_move, c->geo->cluster_blocks,
+				      &r->after);
 	if (!wrong &&
 	    (r->after.indirect ? proof_indirect(&r->after, m, r->file->n_move, c->geo->block_size,
 						&r->delta, &wrong, err)
@@ -46,6 +50,31 @@ static int prove(const struct commit *c, const struct plan *p, const struct rema
 				 "internal error: the new map of inode %u of %s is wrong: %s",
 				 r->file->ino, c->name, wrong)
 		     : 0;
+}
+
+static void to_blocks(uint64_t *at, size_t n, uint64_t ratio)
+{
+	for (size_t i = 0; i < n; i++)
+		at[i] *= ratio;
+}
+
+/* bigalloc: both mappings and the tree blocks in blocks. */
+static int in_blocks(const struct commit *c, struct remap *r, struct error *err)
+{
+	struct filemap after;
+
+	if (!r->before->rec)
+		return 0;
+	if (filemap_in_blocks(r->before, &r->in_blocks, err) ||
+	    filemap_in_blocks(&r->after, &after, err))
+		return -1;
+	filemap_release(&r->after);
+	r->after = after;
+	r->before = &r->in_blocks;
+	to_blocks(r->delta.kept, r->delta.n_kept, c->geo->cluster_blocks);
+	to_blocks(r->delta.taken, r->delta.n_taken, c->geo->cluster_blocks);
+	to_blocks(r->delta.freed, r->delta.n_freed, c->geo->cluster_blocks);
+	return 0;
 }
 
 int remap_compute(const struct commit *c, const struct plan *p, const struct plan_file *file,
@@ -87,17 +116,20 @@ int remap_compute(const struct commit *c, const struct plan *p, const struct pla
 				 "the plan's",
 				 file->ino, c->name);
 	}
-	if (prove(c, p, &r, err)) {
+	if (in_blocks(c, &r, err) || prove(c, p, &r, err)) {
 		remap_release(&r);
 		return -1;
 	}
 	*out = r;
+	if (r.in_blocks.ext)
+		out->before = &out->in_blocks;
 	return 0;
 }
 
 void remap_release(struct remap *r)
 {
 	filemap_release(&r->after);
+	filemap_release(&r->in_blocks);
 	filemap_delta_release(&r->delta);
 }
 
@@ -105,6 +137,7 @@ int remap_changes(const struct commit *c, const struct plan *p, const struct rem
 		  struct changes *to, size_t *groups, struct error *err)
 {
 	const struct move *m = p->move + r->file->first_move;
+	uint64_t ratio = c->geo->cluster_blocks;
 	size_t first = to->n;
 
 	for (uint64_t i = 0; i < r->file->n_move; i++)
@@ -112,10 +145,10 @@ int remap_changes(const struct commit *c, const struct plan *p, const struct rem
 		    changes_add(c, to, m[i].to, m[i].len, true, err))
 			return -1;
 	for (size_t i = 0; i < r->delta.n_freed; i++)
-		if (changes_add(c, to, r->delta.freed[i], 1, false, err))
+		if (changes_add(c, to, r->delta.freed[i] / ratio, 1, false, err))
 			return -1;
 	for (size_t i = 0; i < r->delta.n_taken; i++)
-		if (changes_add(c, to, r->delta.taken[i], 1, true, err))
+		if (changes_add(c, to, r->delta.taken[i] / ratio, 1, true, err))
 			return -1;
 	*groups = changes_sort(to->list + first, to->n - first);
 	return 0;

@@ -215,6 +215,7 @@ static void put_counts(const struct commit *c, const uint8_t *super, uint8_t *se
 
 	for (dgrp_t g = 0; g < c->fs->group_desc_count; g++)
 		total += ext2fs_bg_free_blocks_count(c->fs, g);
+	total *= c->geo->cluster_blocks; /* groups count clusters, the superblock blocks */
 	put32(sector + FREE_BLOCKS_LO, (uint32_t)total);
 	if (ext2fs_has_feature_64bit(c->fs->super))
 		put32(sector + FREE_BLOCKS_HI, (uint32_t)(total >> 32));

@@ -3,6 +3,7 @@
 #include "scaledefrag/filemap.h"
 #include "scaledefrag/geometry.h"
 #include "scaledefrag/indirect.h"
+#include "tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,12 @@ int filemap_copy(const struct filemap *in, struct filemap *out, struct error *er
 			goto nomem;
 		m.n_node[l] = in->n_node[l];
 	}
+	if (in->rec) {
+		m.rec = copy_array(in->rec, 1,
+				   sizeof(*in->rec) + in->rec->n * sizeof(*in->rec->at));
+		if (!m.rec)
+			goto nomem;
+	}
 	*out = m;
 	return 0;
 nomem:
@@ -43,6 +50,7 @@ nomem:
 void filemap_release(struct filemap *map)
 {
 	free(map->ext);
+	free(map->rec);
 	for (uint32_t l = 0; l < EXTENT_MAX_DEPTH; l++)
 		free(map->node[l]);
 	memset(map, 0, sizeof(*map));
@@ -138,6 +146,11 @@ const char *filemap_check(const struct filemap *map, uint32_t block_size)
 	uint32_t per = geometry_node_records(block_size);
 	size_t items = map->n_ext;
 
+	if (map->rec) {
+		const struct filemap blocks = tree_in_blocks(map);
+
+		return filemap_check(&blocks, block_size);
+	}
 	if (map->indirect)
 		return check_indirect(map, block_size);
 	if (map->depth > EXTENT_MAX_DEPTH)

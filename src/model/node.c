@@ -100,7 +100,7 @@ void filemap_encode_node(const struct filemap *map, uint32_t level, size_t index
 	uint32_t per = geometry_node_records(block_size), count;
 	size_t first = 0;
 
-	assert(level < map->depth && index < map->n_node[level]);
+	assert(!map->rec && level < map->depth && index < map->n_node[level]);
 	count = map->node[level][index].count;
 	assert(count <= per);
 	for (size_t i = 0; i < index; i++)
@@ -114,7 +114,7 @@ void filemap_encode_root(const struct filemap *map, uint8_t root[60])
 {
 	size_t n = map->depth ? map->n_node[map->depth - 1] : map->n_ext;
 
-	assert(n <= EXTENT_ROOT_RECORDS);
+	assert(!map->rec && n <= EXTENT_ROOT_RECORDS);
 	memset(root, 0, ROOT_SIZE);
 	put_header(root, (uint32_t)n, EXTENT_ROOT_RECORDS, map->depth);
 	put_entries(map, map->depth, 0, n, root + HEADER_SIZE);

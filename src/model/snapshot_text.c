@@ -6,7 +6,8 @@
  *   limits NAME N ...              names as in struct snapshot_limits
  *   count WHY N                    inodes by reason; default: only the movable files are counted
  *   file INO KIND depth D [indirect] [grows]   KIND: file dir symlink ea; in inode order; then its
- *   ext LBLK LEN PBLK [u]            records (u: unwritten) and
+ *   ext LBLK LEN PBLK [u]            records (u: unwritten), in blocks also where all other
+ *                                    numbers are clusters, and
  *   node LEVEL PBLK COUNT            tree blocks, by level, each in logical order
  *   free START LEN                 free blocks
  *   fixed START LEN                blocks that can't move
@@ -48,6 +49,7 @@ static const char *const why_name[LEAVE_REASONS] = {
 
 enum {
 	GEO_BLOCK_SIZE,
+	GEO_CLUSTER,
 	GEO_FIRST,
 	GEO_BLOCKS,
 	GEO_GROUPS,
@@ -65,6 +67,8 @@ enum {
 static void geometry_fields(const struct geometry *g, struct text_field f[GEO_FIELDS])
 {
 	f[GEO_BLOCK_SIZE] = (struct text_field){ "block_size", g->block_size, 65536 };
+	f[GEO_CLUSTER] =
+		(struct text_field){ "cluster_blocks", g->cluster_blocks, EXTENT_MAX_INIT };
 	f[GEO_FIRST] = (struct text_field){ "first_data_block", g->first_data_block, 1 };
 	f[GEO_BLOCKS] = (struct text_field){ "blocks", g->blocks, MAX_BLOCKS };
 	f[GEO_GROUPS] = (struct text_field){ "groups", g->groups, UINT32_MAX };
@@ -87,13 +91,16 @@ static void limits_fields(const struct snapshot_limits *l, struct text_field f[2
 static void dump_file(const struct snapshot_file *f, struct text_out *to)
 {
 	const struct filemap *m = &f->map;
+	const struct extent *e;
+	size_t n;
 
+	e = filemap_records(m, &n);
 	text_put(to, "file %lu %s depth %lu%s%s\n", (unsigned long)f->ino, kind_name[f->kind],
 		 (unsigned long)m->depth, m->indirect ? " indirect" : "", f->grows ? " grows" : "");
-	for (size_t i = 0; i < m->n_ext; i++)
-		text_put(to, "ext %lu %lu %llu%s\n", (unsigned long)m->ext[i].lblk,
-			 (unsigned long)m->ext[i].len, (unsigned long long)m->ext[i].pblk,
-			 m->ext[i].unwritten ? " u" : "");
+	for (size_t i = 0; i < n; i++)
+		text_put(to, "ext %lu %lu %llu%s\n", (unsigned long)e[i].lblk,
+			 (unsigned long)e[i].len, (unsigned long long)e[i].pblk,
+			 e[i].unwritten ? " u" : "");
 	for (uint32_t l = 0; l < m->depth; l++)
 		for (size_t i = 0; i < m->n_node[l]; i++)
 			text_put(to, "node %lu %llu %lu\n", (unsigned long)l,
@@ -156,6 +163,8 @@ static int derive_geometry(struct parser *p, struct error *err)
 		return text_error(&p->t, "block_size is below 48", err);
 	if (g->blocks <= g->first_data_block)
 		return text_error(&p->t, "blocks is missing or too small", err);
+	if (!g->cluster_blocks || (g->cluster_blocks & (g->cluster_blocks - 1)))
+		return text_error(&p->t, "cluster_blocks is no power of 2", err);
 	if (!g->blocks_per_group || !g->inodes_per_group || !g->inode_size || !g->desc_per_block ||
 	    !g->flex_size)
 		return text_error(&p->t, "a size or count is 0", err);
@@ -175,6 +184,7 @@ static int parse_geometry(struct parser *p, struct error *err)
 	if (g->blocks)
 		return text_error(&p->t, "geometry again", err);
 	*g = (struct geometry){ .block_size = 4096,
+				.cluster_blocks = 1,
 				.inodes_per_group = 8192,
 				.inode_size = 256,
 				.desc_per_block = 64,
@@ -185,10 +195,11 @@ static int parse_geometry(struct parser *p, struct error *err)
 	if (text_get_fields(&p->t, f, GEO_FIELDS, err))
 		return -1;
 	if (f[GEO_FIRST].value == UINT64_MAX)
-		f[GEO_FIRST].value = f[GEO_BLOCK_SIZE].value == 1024;
+		f[GEO_FIRST].value = f[GEO_BLOCK_SIZE].value == 1024 && f[GEO_CLUSTER].value == 1;
 	if (f[GEO_BPG].value == UINT64_MAX)
 		f[GEO_BPG].value = 8 * f[GEO_BLOCK_SIZE].value;
 	*g = (struct geometry){ .block_size = (uint32_t)f[GEO_BLOCK_SIZE].value,
+				.cluster_blocks = (uint32_t)f[GEO_CLUSTER].value,
 				.first_data_block = (uint32_t)f[GEO_FIRST].value,
 				.blocks = f[GEO_BLOCKS].value,
 				.groups = (uint32_t)f[GEO_GROUPS].value,
@@ -235,14 +246,13 @@ static int parse_ino(struct parser *p, uint64_t above, uint32_t *ino, struct err
 	return 0;
 }
 
-/* A place within the file system, so that start + len can't wrap. */
-static int parse_place(struct parser *p, uint64_t len, uint64_t *start, struct error *err)
+/* A place within the file system of `blocks`, so that start + len can't wrap. */
+static int parse_place(struct parser *p, uint64_t len, uint64_t blocks, uint64_t *start,
+		       struct error *err)
 {
-	const struct geometry *g = &p->s->geo;
-
-	if (text_number(&p->t, "block", g->first_data_block, g->blocks - 1, start, err))
+	if (text_number(&p->t, "block", p->s->geo.first_data_block, blocks - 1, start, err))
 		return -1;
-	if (len > g->blocks - *start)
+	if (len > blocks - *start)
 		return text_error(&p->t, "it ends beyond the file system", err);
 	return 0;
 }
@@ -282,6 +292,7 @@ static int parse_file(struct parser *p, struct error *err)
 
 static int parse_ext(struct parser *p, struct error *err)
 {
+	const struct geometry *g = &p->s->geo;
 	uint64_t lblk, len, pblk;
 	struct filemap *m;
 	struct extent *e;
@@ -291,7 +302,8 @@ static int parse_ext(struct parser *p, struct error *err)
 	m = &p->file->map;
 	if (text_number(&p->t, "lblk", 0, UINT32_MAX, &lblk, err) ||
 	    text_number(&p->t, "length", 1, EXTENT_MAX_INIT, &len, err) ||
-	    parse_place(p, len, &pblk, err) || claim(p, pblk, len, err) ||
+	    parse_place(p, len, g->blocks * g->cluster_blocks, &pblk, err) ||
+	    (g->cluster_blocks == 1 && claim(p, pblk, len, err)) ||
 	    array_reserve(&m->ext, &p->cap_ext, m->n_ext + 1, sizeof(*m->ext), err))
 		return -1;
 	e = &m->ext[m->n_ext++];
@@ -311,7 +323,7 @@ static int parse_node(struct parser *p, struct error *err)
 	if (!m->depth)
 		return text_error(&p->t, "a node in a tree of depth 0", err);
 	if (text_number(&p->t, "level", 0, m->depth - 1, &level, err) ||
-	    parse_place(p, 1, &pblk, err) ||
+	    parse_place(p, 1, p->s->geo.blocks, &pblk, err) ||
 	    text_number(&p->t, "count", 1, geometry_node_records(p->s->geo.block_size), &count,
 			err) ||
 	    claim(p, pblk, 1, err) ||
@@ -403,6 +415,27 @@ static int parse_front(struct parser *p, struct error *err)
 	return parse_order(p, err);
 }
 
+/* Its records were read in blocks, its tree blocks in clusters. */
+static int close_clusters(struct parser *p, const char **wrong, struct error *err)
+{
+	struct filemap *m = &p->file->map;
+	uint32_t ratio = p->s->geo.cluster_blocks;
+
+	if (m->indirect) {
+		*wrong = "it is block-mapped, in a file system of clusters";
+		return 0;
+	}
+	for (uint32_t l = 0; l < m->depth; l++)
+		for (size_t i = 0; i < m->n_node[l]; i++)
+			m->node[l][i].pblk *= ratio;
+	if (filemap_to_clusters(m, ratio, wrong, err))
+		return *wrong ? 0 : -1;
+	for (size_t i = 0; i < m->n_ext; i++)
+		if (claim(p, m->ext[i].pblk, m->ext[i].len, err))
+			return -1;
+	return 0;
+}
+
 /* The file's lines are over. */
 static int close_file(struct parser *p, struct error *err)
 {
@@ -412,6 +445,8 @@ static int close_file(struct parser *p, struct error *err)
 		return 0;
 	wrong = p->file->map.n_ext ? filemap_check(&p->file->map, p->s->geo.block_size)
 				   : "it has no blocks";
+	if (!wrong && p->s->geo.cluster_blocks > 1 && close_clusters(p, &wrong, err))
+		return -1;
 	if (wrong)
 		return error_set(err, ERROR_USAGE, "line %zu: inode %lu, before this line: %s",
 				 p->t.line, (unsigned long)p->file->ino, wrong);

@@ -357,9 +357,13 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 			   .n_take = n_take,
 			   .out = { .indirect = in->indirect } };
 	struct filemap_delta d = { 0 };
-	const char *wrong = filemap_check(in, block_size);
+	const char *wrong;
 	int rc = -1;
 
+	if (in->rec)
+		return tree_move_clusters(in, moves, n, block_size, how, take, n_take, need, out,
+					  delta, err);
+	wrong = filemap_check(in, block_size);
 	assert(n && b.per > 1);
 	if (wrong || !in->n_ext)
 		return error_set(err, ERROR_OPERATION, "a mapping to be moved is damaged: %s",

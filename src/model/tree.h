@@ -27,6 +27,14 @@ struct build {
 	size_t n_take, taken; /* taken may exceed n_take: that's how many are needed */
 };
 
+/* bigalloc: the same mapping with its records, in blocks; borrowed. Tree blocks stay in clusters:
+ * here they are names. */
+struct filemap tree_in_blocks(const struct filemap *map);
+/* filemap_move where `in` has `rec`. */
+int tree_move_clusters(const struct filemap *in, const struct move *moves, size_t n,
+		       uint32_t block_size, unsigned how, const uint64_t *take, size_t n_take,
+		       size_t *need, struct filemap *out, struct filemap_delta *delta,
+		       struct error *err);
 /* Appends a piece; fills up the record before it first, where they adjoin and that isn't below
  * `floor`. The piece is no longer than a record, so that one record is added at most. */
 void tree_emit(struct filemap *m, size_t floor, struct extent piece);

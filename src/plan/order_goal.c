@@ -15,7 +15,8 @@
 
 uint64_t order_good(const struct state *st, const struct planner_options *opt)
 {
-	return opt->min_extent_blocks ? opt->min_extent_blocks : GOOD / st->snap->geo.block_size;
+	return opt->min_extent_blocks ? opt->min_extent_blocks
+				      : GOOD / geometry_cluster_size(&st->snap->geo);
 }
 
 /* ---- room behind files that grow ---- */
@@ -24,7 +25,8 @@ uint64_t order_good(const struct state *st, const struct planner_options *opt)
 static uint64_t room_wanted(const struct state *st, size_t file)
 {
 	const struct filemap *m = state_map(st, file);
-	uint64_t blocks = filemap_blocks(m->ext, m->n_ext), bs = st->snap->geo.block_size;
+	uint64_t blocks = filemap_blocks(m->ext, m->n_ext);
+	uint64_t bs = geometry_cluster_size(&st->snap->geo);
 	if (!st->snap->file[file].grows)
 		return 0;
 	blocks = blocks < ROOM_MOST / bs ? blocks : ROOM_MOST / bs;

@@ -117,7 +117,7 @@ static bool find_whole(const struct placer *p, uint64_t near, const struct range
 {
 	struct range fit;
 	uint64_t blocks = p->runs.blocks, now = p->runs.at[0].pblk;
-	uint64_t align[] = { HUGE_PAGE / p->geo->block_size, p->geo->align_blocks };
+	uint64_t align[] = { HUGE_PAGE / geometry_cluster_size(p->geo), p->geo->align_blocks };
 	if (!rangeset_best_fit(avail, blocks, near, &fit))
 		return false;
 	for (size_t i = 0; i < 2; i++) {

@@ -204,7 +204,8 @@ static int update_free(struct check *c)
 static void note_runs(struct check *c, size_t file)
 {
 	const struct filemap *was = &c->snap->file[file].map;
-	bool worse = verify_runs(c->image[file]) > filemap_runs(was->ext, was->n_ext);
+	bool worse = verify_runs(c->image[file], c->snap->geo.cluster_blocks) >
+		     filemap_runs(was->ext, was->n_ext);
 	c->n_worse += worse;
 	c->n_worse -= c->worse[file];
 	c->worse[file] = worse;
@@ -223,7 +224,7 @@ static int check_rest(struct check *c, const struct plan_batch *b)
 	return verify_wrong(c, c->snap->file[i].ino,
 			    "it has %" PRIu64 " runs, more than in the beginning, where a run may "
 			    "stop",
-			    verify_runs(c->image[i]));
+			    verify_runs(c->image[i], c->snap->geo.cluster_blocks));
 }
 
 /* The file's index in the snapshot; n_file: there is none. */
@@ -276,8 +277,9 @@ static void count_file(struct check *c, size_t file, const struct ideal *id, str
 	const struct snapshot_file *sf = &c->snap->file[file];
 	const struct image *im = c->image[file];
 	const struct filemap *m = &sf->map;
-	uint64_t blocks = im ? verify_blocks(im) : filemap_blocks(m->ext, m->n_ext);
-	uint64_t runs = im ? verify_runs(im) : filemap_runs(m->ext, m->n_ext);
+	uint64_t ratio = c->snap->geo.cluster_blocks;
+	uint64_t blocks = im ? verify_blocks(im, ratio) : filemap_blocks(m->ext, m->n_ext);
+	uint64_t runs = im ? verify_runs(im, ratio) : filemap_runs(m->ext, m->n_ext);
 	uint64_t ideal = blocks ? ideal_runs(id, blocks) : 0;
 	sum->files++;
 	sum->runs += runs;

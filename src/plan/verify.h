@@ -8,7 +8,8 @@
 
 #include "scaledefrag/planner.h"
 
-/* Blocks that adjoin in the file and on the disk, of one state. */
+/* Blocks (with bigalloc too, where all else is in clusters) that adjoin in the file and on the
+ * disk, of one state. */
 struct piece {
 	uint64_t lblk, len, pblk;
 	bool unwritten;
@@ -80,10 +81,15 @@ static inline bool verify_inside(uint64_t first, uint64_t n, size_t all)
 	return first <= all && n <= all - first;
 }
 
-uint64_t verify_runs(const struct image *im);
-uint64_t verify_blocks(const struct image *im);
+/* In clusters, of `ratio` blocks. */
+uint64_t verify_runs(const struct image *im, uint64_t ratio);
+uint64_t verify_blocks(const struct image *im, uint64_t ratio);
 /* Checks what the batch does to this file, and makes its new image. */
 int verify_file(struct check *c, const struct plan_file *f, size_t file);
+void verify_push(struct image *im, struct piece p);
+/* bigalloc: its moves of whole clusters; makes the pieces of `to`. */
+int verify_clusters(struct check *c, const struct plan_file *f, const struct image *im,
+		    struct image *to);
 /* Block-mapped: its indirect blocks, with its moves done. */
 int verify_indirect(struct check *c, const struct plan_file *f, const struct image *im);
 

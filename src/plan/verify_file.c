@@ -46,7 +46,7 @@ bool verify_sort(struct check *c, uint64_t *at, size_t n)
 
 /* ---- a file's mapping ---- */
 
-static void push(struct image *im, struct piece p)
+void verify_push(struct image *im, struct piece p)
 {
 	struct piece *last = im->n_piece ? &im->piece[im->n_piece - 1] : NULL;
 	if (!p.len)
@@ -82,13 +82,15 @@ static const struct image *image_of(struct check *c, size_t file)
 {
 	const struct filemap *map = &c->snap->file[file].map;
 	struct image *im = &c->old.im;
+	const struct extent *e;
+	size_t n;
 	if (c->image[file])
 		return c->image[file];
-	if (reserve(c, &c->old, map->n_ext, filemap_nodes(map)))
+	e = filemap_records(map, &n);
+	if (reserve(c, &c->old, n, filemap_nodes(map)))
 		return NULL;
-	for (size_t i = 0; i < map->n_ext; i++) {
-		const struct extent *e = &map->ext[i];
-		push(im, (struct piece){ e->lblk, e->len, e->pblk, e->unwritten });
+	for (; n; n--, e++) {
+		verify_push(im, (struct piece){ e->lblk, e->len, e->pblk, e->unwritten });
 	}
 	for (uint32_t l = 0; l < map->depth; l++) {
 		for (size_t i = 0; i < map->n_node[l]; i++)
@@ -114,23 +116,6 @@ static int set_image(struct check *c, size_t file, const struct image *draft)
 	free(c->image[file]);
 	c->image[file] = im;
 	return 0;
-}
-
-uint64_t verify_runs(const struct image *im)
-{
-	const struct piece *p = im->piece;
-	uint64_t runs = im->n_piece ? 1 : 0;
-	for (size_t i = 1; i < im->n_piece; i++)
-		runs += p[i - 1].pblk + p[i - 1].len != p[i].pblk;
-	return runs;
-}
-
-uint64_t verify_blocks(const struct image *im)
-{
-	uint64_t blocks = 0;
-	for (size_t i = 0; i < im->n_piece; i++)
-		blocks += im->piece[i].len;
-	return blocks;
 }
 
 /* The least number of records that hold the mapping. */
@@ -183,12 +168,12 @@ static int move_piece(struct check *c, uint32_t ino, const struct piece *p, cons
 		if (p->unwritten != (v->unwritten != 0))
 			return verify_wrong(c, ino, "file block %" PRIu32 " is %swritten", v->lblk,
 					    p->unwritten ? "un" : "");
-		push(to,
-		     (struct piece){ pos, v->lblk - pos, p->pblk + (pos - p->lblk), p->unwritten });
-		push(to, (struct piece){ v->lblk, v->len, v->to, p->unwritten });
+		verify_push(to, (struct piece){ pos, v->lblk - pos, p->pblk + (pos - p->lblk),
+						p->unwritten });
+		verify_push(to, (struct piece){ v->lblk, v->len, v->to, p->unwritten });
 		pos = (uint64_t)v->lblk + v->len;
 	}
-	push(to, (struct piece){ pos, end - pos, p->pblk + (pos - p->lblk), p->unwritten });
+	verify_push(to, (struct piece){ pos, end - pos, p->pblk + (pos - p->lblk), p->unwritten });
 	return 0;
 }
 
@@ -209,6 +194,8 @@ static int check_moves(struct check *c, const struct plan_file *f, const struct 
 		c->copied += m[i].unwritten ? 0 : m[i].len;
 		c->copies += !m[i].unwritten;
 	}
+	if (c->snap->geo.cluster_blocks > 1)
+		return verify_clusters(c, f, im, next);
 	for (size_t i = 0; i < im->n_piece; i++) {
 		if (move_piece(c, f->ino, &im->piece[i], m, f->n_move, &at, next))
 			return -1;

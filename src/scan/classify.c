@@ -143,6 +143,8 @@ const char *classify_inode(const struct source *src, uint32_t ino, struct ext2_i
 		return NULL;
 	}
 	out->shape = find_shape(src, inode, reserved);
+	if (out->shape == SHAPE_BLOCKS && source_is_bigalloc(src))
+		return "it is block-mapped, which bigalloc does not allow";
 	/* Its pointers don't reach all of the blocks that a plan may choose. */
 	if (out->shape == SHAPE_BLOCKS && !out->why && src->geo->blocks > INDIRECT_MAX_PBLK)
 		out->why = LEAVE_BLOCK_MAPPED;

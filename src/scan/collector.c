@@ -36,7 +36,9 @@ static void scan_group(const struct collector *c, uint32_t group, struct scratch
 		    freespace_scan_group(src, group, s->bitmap, &p->h, &p->err);
 	if (p->failed || c->free_only)
 		return;
-	p->failed = freespace_claim_metadata(src, group, &p->h.claims, &p->err) ||
+	p->failed = freespace_claim_metadata(src, group,
+					     source_is_bigalloc(src) ? &p->h.meta : &p->h.claims,
+					     &p->err) ||
 		    inodes_scan_group(src, group, s, &p->h, &p->err);
 }
 
@@ -160,20 +162,22 @@ static int compare_xattr(const void *a, const void *b)
 }
 
 /* An xattr block may be shared by many inodes: the lowest claims it. */
-static int claim_xattrs(struct harvest *h, struct error *err)
+static int claim_xattrs(const struct source *src, struct harvest *h, struct error *err)
 {
 	if (h->n_xattr > 1)
 		qsort(h->xattr, h->n_xattr, sizeof(*h->xattr), compare_xattr);
 	for (size_t i = 0; i < h->n_xattr; i++) {
 		if (i && h->xattr[i].block == h->xattr[i - 1].block)
 			continue;
-		if (claims_add(&h->claims, h->xattr[i].block, 1, OWNER_FIXED, h->xattr[i].ino, err))
+		if (claims_add(&h->claims, source_cluster(src, h->xattr[i].block), 1, OWNER_FIXED,
+			       h->xattr[i].ino, err))
 			return -1;
 	}
 	return 0;
 }
 
-/* Claims of the files whose mappings were not known with the inode alone, or are block-mapped. */
+/* Claims of the files whose mappings were not known with the inode alone, or are block-mapped, or
+ * in clusters. */
 static int claim_trees(struct harvest *h, struct error *err)
 {
 	size_t left = 0;
@@ -183,7 +187,7 @@ static int claim_trees(struct harvest *h, struct error *err)
 		uint32_t ino = h->file[i].ino;
 		enum owner owner;
 
-		if (!m->depth && !m->indirect)
+		if (!m->depth && !m->indirect && !m->rec)
 			continue;
 		while (left < h->n_left && h->left[left].ino < ino)
 			left++;
@@ -263,7 +267,7 @@ static int make_snapshot(const struct source *src, struct harvest *h, const stru
 
 	if (!s)
 		return error_nomem(err, "the snapshot");
-	s->geo = *src->geo;
+	s->geo = src->clusters;
 	s->limits = o->limits;
 	s->limits.journal_blocks -= h->quota_blocks;
 	memcpy(s->quota_ino, h->quota_ino, sizeof(s->quota_ino));
@@ -297,10 +301,11 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	src.exclude = o->exclude;
 	src.n_exclude = o->n_exclude;
 	ext2fs_flush_icache(volume_fs(v)); /* it may be older than a commit */
-	if (collect(&c, o->threads, err) || claim_xattrs(&c.all, err) ||
+	if (collect(&c, o->threads, err) || claim_xattrs(&src, &c.all, err) ||
 	    trees_read(&src, c.all.file, c.all.root, c.all.n_root, err) ||
 	    mapped_read(&src, c.all.file, c.all.mapped, c.all.n_mapped, err) ||
-	    check_solid(&src, &c.all, err) || claim_trees(&c.all, err) ||
+	    check_solid(&src, &c.all, err) ||
+	    clusters_of_files(&src, c.all.file, c.all.n_file, err) || claim_trees(&c.all, err) ||
 	    crosscheck(&src, &c.all, err) || resize_check(&src, &c.all.claims, err) ||
 	    quota_find(&src, o->limits.journal_blocks, &c.all, err) ||
 	    swap_find(&src, &c.all, err) || boot_pin(&src, &c.all, err) ||

@@ -75,14 +75,15 @@ int freespace_claim_metadata(const struct source *src, uint32_t group, struct cl
  * (kernel fs/ext4/balloc.c, ext4_init_block_bitmap). */
 static int make_bitmap(const struct source *src, uint32_t group, uint8_t *bitmap, struct error *err)
 {
-	uint64_t first = geometry_group_first(src->geo, group);
-	uint64_t end = first + geometry_group_blocks(src->geo, group);
+	uint64_t first = geometry_group_first(&src->clusters, group);
+	uint64_t end = first + geometry_group_blocks(&src->clusters, group);
 	struct claims cl = { 0 };
 	int ret = freespace_claim_metadata(src, group, &cl, err);
 
 	memset(bitmap, 0, src->geo->block_size);
 	for (size_t i = 0; !ret && i < cl.n; i++) {
-		uint64_t from = cl.c[i].start, to = from + cl.c[i].len;
+		uint64_t from = source_cluster(src, cl.c[i].start);
+		uint64_t to = source_cluster(src, cl.c[i].start + cl.c[i].len - 1) + 1;
 
 		for (uint64_t b = from < first ? first : from; b < to && b < end; b++)
 			bitmap[(b - first) / 8] |= (uint8_t)(1u << (b - first) % 8);
@@ -103,7 +104,7 @@ static int read_bitmap(const struct source *src, uint32_t group, uint8_t *bitmap
 	if (device_read(src->dev, bitmap, at * src->geo->block_size, src->geo->block_size, err))
 		return -1;
 	if (!ext2fs_block_bitmap_csum_verify(fs, group, (char *)bitmap,
-					     (int)(src->geo->blocks_per_group / 8)))
+					     (int)(src->clusters.blocks_per_group / 8)))
 		return source_damage(
 			src, err, "the checksum of group %u's block bitmap (block %llu) is wrong",
 			group, (unsigned long long)at);
@@ -113,8 +114,8 @@ static int read_bitmap(const struct source *src, uint32_t group, uint8_t *bitmap
 int freespace_scan_group(const struct source *src, uint32_t group, uint8_t *bitmap,
 			 struct harvest *h, struct error *err)
 {
-	uint64_t first = geometry_group_first(src->geo, group);
-	uint32_t n = geometry_group_blocks(src->geo, group), count = 0, told;
+	uint64_t first = geometry_group_first(&src->clusters, group);
+	uint32_t n = geometry_group_blocks(&src->clusters, group), count = 0, told;
 
 	if (read_bitmap(src, group, bitmap, err))
 		return -1;

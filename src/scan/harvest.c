@@ -53,6 +53,7 @@ void harvest_release(struct harvest *h)
 	free(h->left);
 	free(h->xattr);
 	free(h->claims.c);
+	free(h->meta.c);
 	free(h->free);
 	memset(h, 0, sizeof(*h));
 }
@@ -90,21 +91,27 @@ static int append_files(struct harvest *h, struct harvest *part, struct error *e
 	return 0;
 }
 
+static int append_claims(struct claims *cl, const struct claims *part, struct error *err)
+{
+	if (array_reserve(&cl->c, &cl->cap, cl->n + part->n, sizeof(*cl->c), err))
+		return -1;
+	if (part->n)
+		memcpy(cl->c + cl->n, part->c, part->n * sizeof(*cl->c));
+	cl->n += part->n;
+	return 0;
+}
+
 int harvest_append(struct harvest *h, struct harvest *part, struct error *err)
 {
 	if (append_files(h, part, err) ||
 	    array_reserve(&h->xattr, &h->cap_xattr, h->n_xattr + part->n_xattr, sizeof(*h->xattr),
 			  err) ||
-	    array_reserve(&h->claims.c, &h->claims.cap, h->claims.n + part->claims.n,
-			  sizeof(*h->claims.c), err))
+	    append_claims(&h->claims, &part->claims, err) ||
+	    append_claims(&h->meta, &part->meta, err))
 		return -1;
 	if (part->n_xattr)
 		memcpy(h->xattr + h->n_xattr, part->xattr, part->n_xattr * sizeof(*h->xattr));
 	h->n_xattr += part->n_xattr;
-	if (part->claims.n)
-		memcpy(h->claims.c + h->claims.n, part->claims.c,
-		       part->claims.n * sizeof(*h->claims.c));
-	h->claims.n += part->claims.n;
 	for (size_t i = 0; i < part->n_free; i++)
 		if (harvest_free(h, part->free[i].start, part->free[i].len, err))
 			return -1;

@@ -107,7 +107,7 @@ static int take_extents(const struct source *src, uint32_t ino, const struct ext
 		if (add_root(inode->i_generation, child, n, h, err))
 			return -1;
 	} else {
-		for (uint32_t i = 0; i < n; i++)
+		for (uint32_t i = 0; i < n && !source_is_bigalloc(src); i++)
 			if (claims_add(&h->claims, ext[i].pblk, ext[i].len, owner, ino, err))
 				return -1;
 		f.map.ext = malloc(n * sizeof(*ext));
@@ -165,7 +165,7 @@ static int take_resize(const struct source *src, uint32_t ino, const struct ext2
 	if (block < src->geo->first_data_block || block >= src->geo->blocks)
 		return source_damage(src, err, "inode %u: block %llu lies outside", ino,
 				     (unsigned long long)block);
-	if (claims_add(&h->claims, block, 1, OWNER_FIXED, ino, err))
+	if (claims_add(&h->claims, source_cluster(src, block), 1, OWNER_FIXED, ino, err))
 		return -1;
 	return add_left(h, ino, v, NO_FILE, err);
 }

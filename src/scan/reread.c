@@ -108,7 +108,8 @@ int scan_files(struct volume *v, const uint32_t *inos, size_t n, unsigned queue_
 		if (harvest_append(&all, &r.got[i], err))
 			goto out;
 	if (trees_read(&src, all.file, all.root, all.n_root, err) ||
-	    mapped_read(&src, all.file, all.mapped, all.n_mapped, err))
+	    mapped_read(&src, all.file, all.mapped, all.n_mapped, err) ||
+	    clusters_of_files(&src, all.file, all.n_file, err))
 		goto out;
 	for (size_t i = 0; i < n; i++)
 		maps[i] = all.file[i].map;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 struct resize {
+	const struct source *src;
 	const struct claims *claims; /* sorted, disjoint */
 	uint64_t budget;
 	uint64_t wrong; /* block that is none of the reserved ones */
@@ -37,7 +38,7 @@ static int visit_resize(ext2_filsys fs, blk64_t *block, e2_blkcnt_t blockcnt, bl
 	(void)ref_offset;
 	if (!*block || blockcnt == BLOCK_COUNT_DIND)
 		return 0;
-	if (r->budget && is_metadata(r->claims, *block)) {
+	if (r->budget && is_metadata(r->claims, source_cluster(r->src, *block))) {
 		r->budget--;
 		return 0;
 	}
@@ -48,7 +49,7 @@ static int visit_resize(ext2_filsys fs, blk64_t *block, e2_blkcnt_t blockcnt, bl
 
 int resize_check(const struct source *src, const struct claims *claims, struct error *err)
 {
-	struct resize r = { .claims = claims, .budget = src->geo->blocks };
+	struct resize r = { .src = src, .claims = claims, .budget = src->geo->blocks };
 	errcode_t ret;
 
 	if (!ext2fs_has_feature_resize_inode(src->fs.super))

@@ -23,7 +23,8 @@
 struct source {
 	struct volume *v;
 	struct device *dev;
-	const struct geometry *geo;
+	const struct geometry *geo; /* in blocks */
+	struct geometry clusters;   /* the same in clusters, as all that is harvested */
 	unsigned queue_depth;
 	const volatile int *stop; /* may be NULL */
 	const uint32_t *exclude;  /* sorted */
@@ -130,6 +131,7 @@ struct harvest {
 	struct xattr_ref *xattr;
 	size_t n_xattr, cap_xattr;
 	struct claims claims;
+	struct claims meta; /* bigalloc: claims of metadata, in blocks: they share clusters */
 	struct range *free; /* ascending, not adjoining */
 	size_t n_free, cap_free;
 	uint64_t nothing;		     /* inodes in use without blocks of their own */
@@ -183,9 +185,14 @@ int inodes_take(const struct source *src, uint32_t ino, uint8_t *raw, struct har
 /* Block bitmap of a group -> free ranges; checksum and the group's count checked. */
 int freespace_scan_group(const struct source *src, uint32_t group, uint8_t *bitmap,
 			 struct harvest *h, struct error *err);
-/* Claims of the metadata of a group: backups, descriptors, bitmaps, inode table, MMP block. */
+/* Claims of the metadata of a group, in blocks: backups, descriptors, bitmaps, inode table, MMP
+ * block. */
 int freespace_claim_metadata(const struct source *src, uint32_t group, struct claims *cl,
 			     struct error *err);
+
+/* bigalloc: the files' maps, read in blocks, in clusters (filemap_to_clusters). Else nothing. */
+int clusters_of_files(const struct source *src, struct snapshot_file *file, size_t n,
+		      struct error *err);
 
 /* Reads the trees below `root` (n entries, in file and logical order) into the files' maps. */
 int trees_read(const struct source *src, struct snapshot_file *file, const struct tree_entry *root,
@@ -261,6 +268,17 @@ typedef int (*dir_fn)(void *ctx, uint32_t ino, struct error *err);
 int walk_tree(struct volume *v, dir_fn enter, name_fn fn, void *ctx, struct error *err);
 /* "/a/b/name", malloc'ed; NULL: no memory, or *too_long. Inside a name_fn. */
 char *named_path(const struct named *n, bool *too_long);
+
+/* The cluster of a block. */
+static inline uint64_t source_cluster(const struct source *src, uint64_t block)
+{
+	return block / src->geo->cluster_blocks;
+}
+
+static inline bool source_is_bigalloc(const struct source *src)
+{
+	return src->geo->cluster_blocks > 1;
+}
 
 /* I9. Sorts the claims. */
 int crosscheck(const struct source *src, struct harvest *h, struct error *err);

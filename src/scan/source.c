@@ -260,6 +260,7 @@ int source_open(struct volume *v, unsigned queue_depth, const volatile int *stop
 	struct source src = { .v = v,
 			      .dev = volume_device(v),
 			      .geo = volume_geometry(v),
+			      .clusters = geometry_in_clusters(volume_geometry(v)),
 			      .queue_depth = queue_depth,
 			      .stop = stop,
 			      .fs = *volume_fs(v) };

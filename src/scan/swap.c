@@ -51,7 +51,7 @@ static enum leave_reason look(const struct source *src, const struct snapshot_fi
 	static const char *const image[] = { "S1SUSPEND", "S2SUSPEND", "ULSUSPEND", "LINHIB0001",
 					     NULL };
 	static const uint32_t pages[] = { PAGE, 4 * PAGE, 16 * PAGE };
-	uint32_t bs = src->geo->block_size;
+	uint64_t bs = geometry_cluster_size(src->geo); /* as mappings count by now */
 
 	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
 		uint32_t at = pages[i] - SIGNATURE;
@@ -86,7 +86,7 @@ static enum leave_reason decide(const void *ctx, size_t file)
 
 int swap_find(const struct source *src, struct harvest *h, struct error *err)
 {
-	uint8_t *why = calloc(h->n_file + 1, 1), *buf = device_buffer(src->geo->block_size);
+	uint8_t *why = calloc(h->n_file + 1, 1), *buf = device_buffer(geometry_cluster_size(src->geo));
 	int ret = -1;
 
 	if (!why || !buf) {

@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CLUSTER_MAX (1u << 20) /* bytes; the mover's requests are no longer than this */
+
 enum verdict { FINE, NOT_YET, NEVER };
 
 struct feature {
@@ -75,7 +77,7 @@ static const struct feature ro_compat_features[] = {
 	{ EXT4_FEATURE_RO_COMPAT_EXTRA_ISIZE, FINE, "extra_isize" },
 	{ EXT4_FEATURE_RO_COMPAT_HAS_SNAPSHOT, NEVER, "snapshot" },
 	{ EXT4_FEATURE_RO_COMPAT_QUOTA, FINE, "quota" },
-	{ EXT4_FEATURE_RO_COMPAT_BIGALLOC, NOT_YET, "bigalloc" },
+	{ EXT4_FEATURE_RO_COMPAT_BIGALLOC, FINE, "bigalloc" },
 	{ EXT4_FEATURE_RO_COMPAT_METADATA_CSUM, FINE, "metadata_csum" },
 	{ EXT4_FEATURE_RO_COMPAT_REPLICA, NEVER, "replica" },
 	{ EXT4_FEATURE_RO_COMPAT_READONLY, NEVER, "read-only" },
@@ -147,6 +149,10 @@ int guard_not_yet(const struct target *tg, const struct superblock *sb, struct e
 				 "%s: not supported: an external journal; give it one of its own; "
 				 "run: tune2fs -O ^has_journal %s && tune2fs -j %s",
 				 tg->shown, tg->arg, tg->arg);
+	if (sb->cluster_blocks && sb->blocks % sb->cluster_blocks)
+		append(names, sizeof(names), "bigalloc with a last cluster that is not whole");
+	if ((uint64_t)sb->cluster_blocks * sb->block_size > CLUSTER_MAX)
+		append(names, sizeof(names), "bigalloc with clusters of more than 1 MiB");
 	if (*names)
 		return error_set(err, ERROR_USAGE, "%s: not supported yet: %s", tg->shown, names);
 	return 0;
@@ -253,7 +259,8 @@ static const char *wrong_group(ext2_filsys fs, const struct geometry *geo, dgrp_
 		return "its inode bitmap lies outside the file system";
 	if (table <= first || table >= end || fs->inode_blocks_per_group > end - table)
 		return "its inode table lies outside the file system";
-	if (ext2fs_bg_free_blocks_count(fs, g) > geometry_group_blocks(geo, g))
+	if (ext2fs_bg_free_blocks_count(fs, g) >
+	    geometry_group_blocks(geo, g) / geo->cluster_blocks)
 		return "more free blocks than blocks";
 	if (ext2fs_bg_free_inodes_count(fs, g) > geo->inodes_per_group)
 		return "more free inodes than inodes";

@@ -108,6 +108,7 @@ struct superblock {
 	struct ext2_super_block raw; /* as on the disk */
 	uint32_t compat, incompat, ro_compat;
 	uint32_t block_size, inode_size, desc_size; /* bytes; valid after superblock_check */
+	uint32_t cluster_blocks;		    /* of a cluster; the same */
 	uint64_t blocks;
 	uint64_t groups;
 	bool csum_ok; /* true too when there is no checksum */

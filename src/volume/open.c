@@ -94,18 +94,23 @@ static void describe(struct volume *v)
 	bool is_ext3 = !(v->sb.incompat & ~ext3_incompat) && !(v->sb.ro_compat & ~ext3_ro);
 	double size = (double)v->geo.blocks * v->geo.block_size;
 	uint64_t free_blocks = 0;
+	char clusters[40] = "";
 	unsigned u = 0;
 
 	for (dgrp_t g = 0; g < v->geo.groups; g++)
 		free_blocks += ext2fs_bg_free_blocks_count(v->fs, g);
 	for (; size >= 1024 && u < 5; u++)
 		size /= 1024;
+	free_blocks *= v->geo.cluster_blocks; /* the groups count clusters */
 	double used = 100.0 * (double)(v->geo.blocks - free_blocks) / (double)v->geo.blocks;
-	snprintf(v->what, sizeof(v->what), "%s, %u KiB blocks, %.1f %s, %.0f %% used",
+	if (v->geo.cluster_blocks > 1)
+		snprintf(clusters, sizeof(clusters), " in clusters of %u KiB",
+			 geometry_cluster_size(&v->geo) / 1024);
+	snprintf(v->what, sizeof(v->what), "%s, %u KiB blocks%s, %.1f %s, %.0f %% used",
 		 !is_ext3	  ? v->geo.ordered ? "ext4 without a journal" : "ext4"
 		 : v->geo.ordered ? "ext2"
 				  : "ext3",
-		 v->geo.block_size / 1024, size, unit[u], used);
+		 v->geo.block_size / 1024, clusters, size, unit[u], used);
 }
 
 int volume_open(const struct volume_options *o, struct volume **out, struct error *err)

@@ -24,6 +24,22 @@ static uint32_t block_size_of(const struct ext2_super_block *raw)
 	return log <= 6 ? 1024u << log : 0;
 }
 
+static bool is_bigalloc(const struct superblock *sb)
+{
+	return sb->ro_compat & EXT4_FEATURE_RO_COMPAT_BIGALLOC;
+}
+
+/* Real blocks of a cluster; 0: it can't be so. As block_size_of. */
+static uint32_t cluster_blocks_of(const struct superblock *sb)
+{
+	uint32_t block = le32toh(sb->raw.s_log_block_size);
+	uint32_t cluster = le32toh(sb->raw.s_log_cluster_size);
+
+	if (!is_bigalloc(sb))
+		return cluster == block;
+	return block <= cluster && cluster <= 19 ? 1u << (cluster - block) : 0;
+}
+
 static bool checksum_fits(const struct ext2_super_block *raw)
 {
 	const size_t covered = offsetof(struct ext2_super_block, s_checksum);
@@ -46,6 +62,7 @@ int superblock_read(const struct target *tg, int fd, struct superblock *sb, stru
 	sb->incompat = le32toh(raw->s_feature_incompat);
 	sb->ro_compat = le32toh(raw->s_feature_ro_compat);
 	sb->block_size = block_size_of(raw);
+	sb->cluster_blocks = cluster_blocks_of(sb);
 	sb->inode_size = le32toh(raw->s_rev_level) == EXT2_GOOD_OLD_REV
 				 ? EXT2_GOOD_OLD_INODE_SIZE
 				 : le16toh(raw->s_inode_size);
@@ -69,8 +86,8 @@ static const char *wrong_size(const struct superblock *sb)
 
 	if (!bs)
 		return "the block size is not between 1 KiB and 64 KiB";
-	if (raw->s_log_cluster_size != raw->s_log_block_size)
-		return "the cluster size differs from the block size";
+	if (!sb->cluster_blocks)
+		return "the cluster size is impossible";
 	if (sb->inode_size < 128 || sb->inode_size > bs || (sb->inode_size & (sb->inode_size - 1)))
 		return "the inode size is impossible";
 	if (sb->incompat & EXT4_FEATURE_INCOMPAT_64BIT &&
@@ -82,7 +99,7 @@ static const char *wrong_size(const struct superblock *sb)
 	uint16_t told = le16toh(raw->s_desc_size);
 	if (told > EXT2_MAX_DESC_SIZE || (told & (told - 1)))
 		return "the group descriptor size is impossible";
-	if (le32toh(raw->s_first_data_block) != (bs == 1024))
+	if (le32toh(raw->s_first_data_block) != (bs == 1024 && !is_bigalloc(sb)))
 		return "the first data block is wrong";
 	if (le16toh(raw->s_reserved_gdt_blocks) > bs / 4)
 		return "too many reserved descriptor blocks";
@@ -94,12 +111,13 @@ static const char *wrong_groups(const struct superblock *sb)
 {
 	const struct ext2_super_block *raw = &sb->raw;
 	uint32_t bs = sb->block_size, per_group = le32toh(raw->s_blocks_per_group);
+	uint32_t clusters = le32toh(raw->s_clusters_per_group);
 	uint32_t inodes = le32toh(raw->s_inodes_per_group);
 
-	if (!per_group || per_group % 8 || per_group > bs * 8)
+	if (!clusters || clusters % 8 || clusters > bs * 8)
 		return "the number of blocks a group is impossible";
-	if (raw->s_clusters_per_group != raw->s_blocks_per_group)
-		return "clusters and blocks a group differ";
+	if ((uint64_t)clusters * sb->cluster_blocks != per_group)
+		return "clusters and blocks a group don't go together";
 	if (!inodes || inodes % 8 || inodes > bs * 8 || inodes < bs / sb->inode_size)
 		return "the number of inodes a group is impossible";
 	uint64_t table = ((uint64_t)inodes * sb->inode_size + bs - 1) / bs;
@@ -174,6 +192,7 @@ void superblock_geometry(const struct superblock *sb, struct geometry *geo)
 
 	*geo = (struct geometry){
 		.block_size = sb->block_size,
+		.cluster_blocks = sb->cluster_blocks,
 		.first_data_block = le32toh(raw->s_first_data_block),
 		.blocks = sb->blocks,
 		.groups = (uint32_t)sb->groups,

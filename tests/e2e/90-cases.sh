@@ -24,7 +24,7 @@ take c04_jw.img && cp x.img y.img && e2fsck -p y.img >/dev/null 2>&1
 take c04_jw.img && is "c04 with -p" "$BIN" -q -p x.img && is "c04: content" equal "$(digest x.img)" "$(digest y.img)"
 moved c06_uninit.img
 take c07_full.img && done_well "c07 as good as it gets" x.img x.img
-no c08_bigalloc.img 16 bigalloc
+moved c08_bigalloc.img
 take c10_ea.img && done_well "c10" x.img x.img
 take c11_inline.img && done_well "c11" x.img x.img
 no c17_short.img '(4|16)' .

@@ -182,11 +182,13 @@ static void repair_bitmaps(struct base *b, uint32_t group, uint8_t flags)
 	const uint8_t *inodes =
 		b->mem + (uint64_t)good_desc(b, group)->bg_inode_bitmap * b->block_size;
 	uint32_t first = b->sb.s_first_data_block + group * b->sb.s_blocks_per_group;
-	uint32_t n = b->sb.s_blocks_count - first, left = 0, bc, ic;
+	uint32_t per = b->sb.s_clusters_per_group; /* bits; of blocks without bigalloc */
+	uint32_t n = (b->sb.s_blocks_count - first) / (b->sb.s_blocks_per_group / per);
+	uint32_t left = 0, bc, ic;
 	bool high = b->desc_size >= 64;
 
-	if (n > b->sb.s_blocks_per_group)
-		n = b->sb.s_blocks_per_group;
+	if (n > per)
+		n = per;
 	for (uint32_t i = 0; i < n; i++)
 		left += !(blocks[i / 8] >> (i % 8) & 1);
 	if (!(flags & EDIT_COUNT) && !(d->bg_flags & EXT2_BG_BLOCK_UNINIT) &&
@@ -198,7 +200,7 @@ static void repair_bitmaps(struct base *b, uint32_t group, uint8_t flags)
 	if (!(super(b)->s_feature_ro_compat & EXT4_FEATURE_RO_COMPAT_METADATA_CSUM) ||
 	    flags & EDIT_BITMAP)
 		return;
-	bc = crc(seed_of(b), blocks, b->sb.s_blocks_per_group / 8);
+	bc = crc(seed_of(b), blocks, per / 8);
 	ic = crc(seed_of(b), inodes, b->sb.s_inodes_per_group / 8);
 	d->bg_block_bitmap_csum_lo = (uint16_t)bc;
 	d->bg_inode_bitmap_csum_lo = (uint16_t)ic;

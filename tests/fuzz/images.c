@@ -27,6 +27,7 @@ static const struct format {
 	{ "meta_bg", "meta_bg,^resize_inode,sparse_super2,fast_commit",
 	  "-b 1024 -N 256 -g 1024 -J size=2", 10 * MIB, 100 },
 	{ "4k", "metadata_csum_seed", "-b 4096 -N 32 -J size=4", 12 * MIB, 100 },
+	{ "bigalloc", "bigalloc", "-b 4096 -C 8192 -N 32 -J size=4", 12 * MIB, 100 },
 };
 enum { N_FORMATS = sizeof(formats) / sizeof(formats[0]) };
 

@@ -161,6 +161,7 @@ struct snapshot *agedvol_make(uint64_t extents, uint64_t seed)
 	     !rangeset_new(&m.s->avoid, &err));
 	g = &m.s->geo;
 	*g = (struct geometry){ .block_size = 4096,
+				.cluster_blocks = 1,
 				.blocks_per_group = GROUP,
 				.inodes_per_group = INODES,
 				.inode_size = 256,

@@ -232,18 +232,27 @@ static void reorder(struct image *im, struct piece *p, size_t n, enum place_orde
 	}
 }
 
+/* To the start of a cluster; nothing changes without bigalloc. */
+static uint64_t cluster_up(const struct image *im, uint64_t block)
+{
+	uint64_t ratio = (uint64_t)EXT2FS_CLUSTER_RATIO(im->fs);
+
+	return (block + ratio - 1) / ratio * ratio;
+}
+
 size_t image_pick(struct image *im, const struct place *p, uint32_t blocks, struct piece **out)
 {
-	uint32_t len = p->len ? p->len : 1, step = p->step ? p->step : 2 * len, lblk = 0;
+	uint32_t len = p->len ? p->len : 1, lblk = 0;
+	uint64_t step = cluster_up(im, p->step ? p->step : 2 * len);
 	uint64_t to = p->to ? p->to : image_blocks(im);
 	size_t want = (blocks + len - 1) / len, n = 0, cap = 0;
 	struct piece *list = NULL;
 
-	for (uint64_t at = p->from; at + len <= to;) {
+	for (uint64_t at = cluster_up(im, p->from); at + len <= to;) {
 		if (p->order != PLACE_SHUFFLED && n == want)
 			break;
 		if (!run_is_free(im, at, len)) {
-			at++;
+			at = cluster_up(im, at + 1);
 			continue;
 		}
 		if (n == cap) {
@@ -262,7 +271,7 @@ size_t image_pick(struct image *im, const struct place *p, uint32_t blocks, stru
 			list[i].len = blocks - (uint32_t)(n - 1) * len;
 		list[i].lblk = lblk;
 		list[i].unwritten = p->every_unwritten && i % p->every_unwritten == 1;
-		lblk += list[i].len + p->hole;
+		lblk = (uint32_t)cluster_up(im, lblk + list[i].len + p->hole);
 	}
 	*out = list;
 	return n;
@@ -321,15 +330,34 @@ static void map_pointers(struct image *im, uint32_t ino, struct ext2_inode *in,
 	}
 }
 
+/* Takes the clusters of the pieces, each once; returns how many. */
+static uint64_t take_clusters(struct image *im, const struct piece *piece, size_t n)
+{
+	uint64_t ratio = (uint64_t)EXT2FS_CLUSTER_RATIO(im->fs), taken = 0, last = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t from = piece[i].pblk / ratio * ratio;
+		uint64_t end = cluster_up(im, piece[i].pblk + piece[i].len);
+
+		if (from == last) /* the cluster that the piece before ends in */
+			from += ratio;
+		last = end - ratio;
+		if (end <= from)
+			continue;
+		ext2fs_block_alloc_stats_range(im->fs, from, (blk_t)(end - from), +1);
+		taken += (end - from) / ratio;
+	}
+	return taken;
+}
+
 void image_map(struct image *im, uint32_t ino, const struct piece *piece, size_t n,
 	       const uint8_t *data, uint64_t size)
 {
 	uint32_t bs = im->fs->blocksize;
 	struct ext2_inode in;
-	uint64_t blocks = 0;
+	uint64_t blocks = 0, clusters = take_clusters(im, piece, n);
 
 	for (size_t i = 0; i < n; i++) {
-		ext2fs_block_alloc_stats_range(im->fs, piece[i].pblk, piece[i].len, +1);
 		fill_piece(im, ino, &piece[i], data ? data + blocks * bs : NULL);
 		blocks += piece[i].len;
 	}
@@ -340,7 +368,7 @@ void image_map(struct image *im, uint32_t ino, const struct piece *piece, size_t
 	} else {
 		map_pointers(im, ino, &in, piece, n);
 	}
-	must(ext2fs_iblk_add_blocks(im->fs, &in, blocks), "i_blocks");
+	must(ext2fs_iblk_add_blocks(im->fs, &in, clusters), "i_blocks");
 	if (!size && n)
 		size = (uint64_t)(piece[n - 1].lblk + piece[n - 1].len) * bs - bs / 3;
 	must(ext2fs_inode_size_set(im->fs, &in, (ext2_off64_t)size), "size");
@@ -396,6 +424,7 @@ static uint8_t *read_blocks(struct image *im, uint32_t ino, uint32_t n)
 
 bool image_shatter(struct image *im, uint32_t ino, const struct place *p)
 {
+	struct place whole = *p; /* no holes in the last clusters of runs */
 	struct ext2_inode in;
 	struct piece *list;
 	uint8_t *data;
@@ -408,7 +437,8 @@ bool image_shatter(struct image *im, uint32_t ino, const struct place *p)
 	if (!data)
 		return false;
 	must(ext2fs_punch(im->fs, ino, NULL, NULL, 0, ~0ULL), "punch");
-	n_list = image_pick(im, p, n, &list);
+	whole.len = (uint32_t)cluster_up(im, p->len ? p->len : 1);
+	n_list = image_pick(im, &whole, n, &list);
 	image_map(im, ino, list, n_list, data, EXT2_I_SIZE(&in));
 	free(list);
 	free(data);

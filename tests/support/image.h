@@ -16,7 +16,8 @@ struct image; /* an open image */
 enum place_order { PLACE_FORWARD, PLACE_BACKWARD, PLACE_SHUFFLED };
 
 /* Which free blocks a file gets: runs of `len` blocks, one every `step` blocks, inside [from, to).
- */
+ * With bigalloc each run begins a cluster, on the disk and in the file: the rest of its last one
+ * is a hole. */
 struct place {
 	enum place_order order;
 	uint32_t len, step;	  /* 0: 1, 2 * len */

@@ -14,6 +14,7 @@ struct maker {
 	uint32_t blocks, left; /* left: free blocks that files may still take */
 	uint32_t at;	       /* where the last record ended */
 	uint32_t scatter;      /* per cent of records that start anywhere */
+	uint32_t ratio;	       /* blocks of a cluster */
 };
 
 static uint32_t pick(struct maker *m, uint32_t below)
@@ -49,6 +50,7 @@ static void make_geometry(struct maker *m)
 	struct snapshot_limits *l = &m->s->limits;
 	m->blocks = 60 + pick(m, MOST_BLOCKS - 60);
 	*g = (struct geometry){ .block_size = 1024,
+				.cluster_blocks = m->ratio,
 				.first_data_block = 1,
 				.blocks = m->blocks,
 				.blocks_per_group = 64u << pick(m, 4),
@@ -185,6 +187,114 @@ static bool make_mapped(struct maker *m, struct filemap *map, uint32_t want, uin
 	return map->n_ext;
 }
 
+/* ---- clusters ---- */
+
+static void add_record(struct filemap *map, struct extent e)
+{
+	struct extent *last = map->n_ext ? &map->ext[map->n_ext - 1] : NULL;
+	if (!e.len)
+		return;
+	if (last && last->lblk + last->len == e.lblk && last->pblk + last->len == e.pblk &&
+	    last->unwritten == e.unwritten)
+		last->len = (last->len + e.len) & 0x7fffffffu;
+	else
+		map->ext[map->n_ext++] = e;
+}
+
+/* What a file has of the cluster: all of it, or parts with holes between them. If the cluster is
+ * written, one of them is; the others may be not. */
+static void fill_cluster(struct maker *m, struct filemap *map, struct extent c, uint32_t whole)
+{
+	uint32_t at = 0, end = m->ratio;
+	bool must_write = !c.unwritten;
+	c.lblk *= m->ratio;
+	c.pblk *= m->ratio;
+	if (chance(m, whole)) {
+		c.len = m->ratio & 0x7fffffffu;
+		add_record(map, c);
+		return;
+	}
+	at = pick(m, end);
+	while (at < end) {
+		struct extent e = c;
+		e.len = (1 + pick(m, end - at)) & 0x7fffffffu;
+		e.lblk += at;
+		e.pblk += at;
+		e.unwritten = c.unwritten || (!must_write && chance(m, 50));
+		must_write = false;
+		add_record(map, e);
+		at += e.len + pick(m, 3);
+	}
+}
+
+/* The stretches of the file become records, in blocks. */
+static void make_records(struct maker *m, struct filemap *map)
+{
+	uint32_t whole = 40 + pick(m, 61);
+	struct filemap to = { 0 };
+	size_t clusters = 0;
+	for (size_t i = 0; i < map->n_ext; i++)
+		clusters += map->ext[i].len;
+	to.ext = room(clusters * m->ratio, sizeof(*to.ext));
+	for (size_t i = 0; i < map->n_ext; i++) {
+		for (uint32_t k = 0; k < map->ext[i].len; k++) {
+			struct extent c = map->ext[i];
+			c.lblk += k;
+			c.pblk += k;
+			fill_cluster(m, &to, c, whole);
+		}
+	}
+	filemap_release(map);
+	*map = to;
+}
+
+static void to_clusters(struct maker *m, struct filemap *map)
+{
+	struct error err = ERROR_INIT;
+	const char *wrong;
+	for (uint32_t l = 0; l < map->depth; l++) {
+		for (size_t i = 0; i < map->n_node[l]; i++)
+			map->node[l][i].pblk *= m->ratio;
+	}
+	must(filemap_to_clusters(map, m->ratio, &wrong, &err));
+}
+
+/* ---- files ---- */
+
+/* The stretches in blocks of the volume, and the tree blocks; records of clusters give back less
+ * than all of their blocks. */
+static void give_back_stretches(struct maker *m, struct filemap *map, const struct filemap *was)
+{
+	struct filemap nodes = *map;
+	nodes.ext = NULL;
+	nodes.n_ext = 0;
+	for (size_t i = 0; i < was->n_ext; i++) {
+		for (uint32_t k = 0; k < was->ext[i].len; k++)
+			m->used[was->ext[i].pblk + k] = false;
+		m->left += was->ext[i].len;
+	}
+	free(map->ext);
+	give_back(m, &nodes);
+}
+
+/* The file, which has stretches, gets its records and a tree of them. */
+static bool make_clustered(struct maker *m, struct filemap *map, uint32_t keep)
+{
+	struct error err = ERROR_INIT;
+	struct filemap was;
+	bool ok;
+	must(filemap_copy(map, &was, &err));
+	make_records(m, map);
+	ok = make_tree(m, map) && m->left >= keep;
+	if (ok)
+		to_clusters(m, map);
+	else
+		give_back_stretches(m, map, &was);
+	filemap_release(&was);
+	m->s->n_file += ok;
+	return ok;
+}
+
 /* `keep`: free blocks that must stay. */
 static bool make_file(struct maker *m, uint32_t ino, uint32_t keep)
 {
@@ -195,7 +305,7 @@ static bool make_file(struct maker *m, uint32_t ino, uint32_t keep)
 	bool holes = chance(m, 20), unwritten = chance(m, 20);
 	*f = (struct snapshot_file){ .ino = ino,
 				     .kind = chance(m, 15) ? FILE_DIRECTORY : FILE_REGULAR };
-	if (chance(m, 25)) {
+	if (m->ratio == 1 && chance(m, 25)) {
 		if (!make_mapped(m, map, want, keep)) {
 			give_back(m, map);
 			return false;
@@ -217,6 +327,8 @@ static bool make_file(struct maker *m, uint32_t ino, uint32_t keep)
 		lblk += e->len;
 		map->n_ext++;
 	}
+	if (m->ratio > 1 && map->n_ext)
+		return make_clustered(m, map, keep);
 	if (!map->n_ext || !make_tree(m, map) || m->left < keep) {
 		give_back(m, map);
 		return false;
@@ -261,7 +373,7 @@ static struct snapshot *make_empty(void)
 	return s;
 }
 
-struct snapshot *randomvol_make(uint64_t seed)
+static struct snapshot *make_volume(uint64_t seed, uint32_t ratio)
 {
 	struct maker *m = room(1, sizeof(*m));
 	struct snapshot *s = make_empty();
@@ -269,6 +381,7 @@ struct snapshot *randomvol_make(uint64_t seed)
 	m->seed = seed;
 	m->s = s;
 	m->at = 1;
+	m->ratio = ratio;
 	m->scatter = pick(m, 101);
 	make_geometry(m);
 	make_fixed(m);
@@ -283,6 +396,16 @@ struct snapshot *randomvol_make(uint64_t seed)
 	make_order(m);
 	free(m);
 	return s;
+}
+
+struct snapshot *randomvol_make(uint64_t seed)
+{
+	return make_volume(seed, 1);
+}
+
+struct snapshot *randomvol_clusters(uint64_t seed)
+{
+	return make_volume(seed, 2u << seed % 4);
 }
 
 struct snapshot *randomvol_after(const struct state *st)

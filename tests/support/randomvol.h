@@ -13,6 +13,9 @@
 #include "scaledefrag/snapshot.h"
 
 struct snapshot *randomvol_make(uint64_t seed);
+/* The same in clusters of 2 to 16 blocks, in which files have holes, unwritten parts, and records
+ * that begin and end anywhere. */
+struct snapshot *randomvol_clusters(uint64_t seed);
 /* The state as a snapshot of its own, as a scan would find it. */
 struct snapshot *randomvol_after(const struct state *st);
 

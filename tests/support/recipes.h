@@ -53,6 +53,14 @@ void recipe_tight(const char *path);
 void recipe_quota(const char *path);
 void recipe_mmp(const char *path);
 
+/* In recipes_bigalloc.c. */
+void recipe_bigalloc(const char *path);
+void recipe_bigallocbare(const char *path);
+void recipe_bigalloc4k(const char *path);
+void recipe_bigallocdirs(const char *path);
+void recipe_bigallocuninit(const char *path);
+void recipe_bigalloctight(const char *path);
+
 struct image;
 struct place;
 

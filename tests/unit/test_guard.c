@@ -143,7 +143,7 @@ static const struct mutation mutations[] = {
 	{ INCOMPAT, 4, 0x40000, OR, ERROR_USAGE, "FEATURE_I18" },
 	{ RO, 4, 0x4, OR, ERROR_USAGE, "btree_dir" },
 	{ RO, 4, 0x80, OR, ERROR_USAGE, "snapshot" },
-	{ RO, 4, 0x200, OR, ERROR_USAGE, "not supported yet: bigalloc" },
+	{ RO, 4, 0x200, OR, ERROR_FSCK, "first data block" },
 	{ RO, 4, 0x800, OR, ERROR_USAGE, "replica" },
 	{ RO, 4, 0x1000, OR, ERROR_USAGE, "read-only" },
 	{ RO, 4, 0x4000, OR, ERROR_USAGE, "shared_blocks" },

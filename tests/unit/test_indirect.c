@@ -250,7 +250,7 @@ static void check_delta(const struct world *w)
 static const char *proof(const struct world *w, const struct filemap_delta *d)
 {
 	struct error err = ERROR_INIT;
-	const char *wrong = proof_mapping(&w->before, w->move, w->n_move, &w->after);
+	const char *wrong = proof_mapping(&w->before, w->move, w->n_move, 1, &w->after);
 
 	if (!wrong && proof_indirect(&w->after, w->move, w->n_move, BLOCK_SIZE, d, &wrong, &err))
 		fail_msg("%s", err.text);

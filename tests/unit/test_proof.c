@@ -129,7 +129,7 @@ static const char *prove(const struct world *w)
 	const char *wrong = filemap_check(&w->after, BLOCK_SIZE);
 
 	if (!wrong)
-		wrong = proof_mapping(&w->before, w->move, w->n_move, &w->after);
+		wrong = proof_mapping(&w->before, w->move, w->n_move, 1, &w->after);
 	if (!wrong)
 		assert_int_equal(proof_nodes(&w->before, &w->after, &w->delta, &wrong, &err), 0);
 	return wrong;
@@ -279,12 +279,12 @@ static void test_proof_mapping__filled_hole(void **state)
 	struct filemap before = { .ext = was, .n_ext = 2 }, after = { .ext = is, .n_ext = 3 };
 
 	(void)state;
-	assert_non_null(proof_mapping(&before, &m, 1, &after));
+	assert_non_null(proof_mapping(&before, &m, 1, 1, &after));
 	is[1] = is[2];
 	after.n_ext = 2;
-	assert_null(proof_mapping(&before, &m, 1, &after));
+	assert_null(proof_mapping(&before, &m, 1, 1, &after));
 	after.n_ext = 1;
-	assert_non_null(proof_mapping(&before, &m, 1, &after));
+	assert_non_null(proof_mapping(&before, &m, 1, 1, &after));
 }
 
 int main(void)

@@ -13,7 +13,9 @@
 #define KIB 1024ull
 #define MIB (1024 * KIB)
 
-static const struct geometry geo = { .block_size = 4096, .blocks = 25600 }; /* 100 MiB */
+static const struct geometry geo = { .block_size = 4096,
+				     .cluster_blocks = 1,
+				     .blocks = 25600 }; /* 100 MiB */
 
 static void check(uint64_t wish, struct volume_place place, uint64_t blocks, uint64_t offset)
 {

@@ -672,7 +672,7 @@ static void test_preen__not_where_it_can_not_help(void **state)
 	struct volume_options o = { .path = f->image, .preen = true, .e2fsck = fsck };
 
 	fake_fsck(f, "exit 0", fsck);
-	shell("PATH=$PATH:/sbin:/usr/sbin mke2fs -q -F -t ext4 -O bigalloc -J size=1 %s 8M "
+	shell("PATH=$PATH:/sbin:/usr/sbin mke2fs -q -F -t ext4 -O bigalloc -C 2M %s 128M "
 	      ">/dev/null",
 	      f->image);
 	assert_fails(&o, ERROR_USAGE, "bigalloc");
