@@ -85,7 +85,9 @@ static int take_extents(const struct source *src, uint32_t ino, const struct ext
 	int depth = filemap_decode_depth(bytes);
 	const char *wrong;
 	uint32_t n = 0;
-	struct snapshot_file f = { .ino = ino, .kind = v->kind, .swap = may_be_swap(inode) };
+	struct snapshot_file f = { .ino = ino,
+				   .kind = v->kind,
+				   .swap = !v->why && may_be_swap(inode) };
 
 	if (depth < 0 || depth > (int)EXTENT_MAX_DEPTH)
 		return source_damage(src, err, "inode %u: the root of its extent tree is damaged",
@@ -124,7 +126,9 @@ static int take_extents(const struct source *src, uint32_t ino, const struct ext
 static int take_pointers(const struct source *src, uint32_t ino, const struct ext2_inode *inode,
 			 const struct verdict *v, struct harvest *h, struct error *err)
 {
-	struct snapshot_file f = { .ino = ino, .kind = v->kind, .swap = may_be_swap(inode) };
+	struct snapshot_file f = { .ino = ino,
+				   .kind = v->kind,
+				   .swap = !v->why && may_be_swap(inode) };
 	struct extent piece[INDIRECT_ROOT];
 	size_t n = 0;
 

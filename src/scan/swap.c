@@ -5,7 +5,7 @@
  * is any that holds a hibernation image; another may be moved, and the report says its new number.
  *
  * Candidates are few (may_be_swap): only of those the first page is read. One that can't be read is
- * taken for an ordinary file, which the mover then drops.
+ * left, as files are that the mover can't read.
  */
 #include "scan_internal.h"
 
@@ -64,7 +64,7 @@ static enum leave_reason look(const struct source *src, const struct snapshot_fi
 				continue;
 			if (device_read(src->dev, buf, (e->pblk + at / bs - e->lblk) * bs, bs,
 					&ignored))
-				return LEAVE_NONE;
+				return LEAVE_EXCLUDED;
 			if (is_one_of(buf + at % bs, image))
 				return LEAVE_HIBERNATED;
 			/* Pages have to be aligned, and theirs may be larger than a block. */

@@ -93,7 +93,7 @@ refused "an inode with a wrong root" 4 'e2fsck' twice.img twice.img
 
 mk() { truncate -s "${size:-8M}" "$1" && mke2fs -q -F -t ext4 -b 1024 "${@:2}" "$1" 2>/dev/null; }
 mk outside.img -J size=1 && printf 'ssv journal_dev 0x801\nssv journal_uuid random\n' | dbg outside.img
-refused "an external journal" 16 'not supported: an external journal' outside.img outside.img
+refused "an external journal" 16 'an external journal.*run: tune2fs -O .has_journal' outside.img outside.img
 size=128M mk bigalloc.img -O bigalloc -C 2M
 refused "large clusters" 16 'bigalloc with clusters of more than 1 MiB' bigalloc.img bigalloc.img
 rm bigalloc.img
