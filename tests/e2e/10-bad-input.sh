@@ -93,7 +93,7 @@ refused "an inode with a wrong root" 4 'e2fsck' twice.img twice.img
 
 mk() { truncate -s "${size:-8M}" "$1" && mke2fs -q -F -t ext4 -b 1024 "${@:2}" "$1" 2>/dev/null; }
 mk outside.img -J size=1 && printf 'ssv journal_dev 0x801\nssv journal_uuid random\n' | dbg outside.img
-refused "an external journal" 16 'not supported yet: an external journal' outside.img outside.img
+refused "an external journal" 16 'not supported: an external journal' outside.img outside.img
 mk bigalloc.img -O bigalloc -C 4096 -J size=1
 refused "bigalloc" 16 'bigalloc' bigalloc.img bigalloc.img
 mk shared.img -O ^has_journal && printf 'feature shared_blocks\n' | dbg shared.img
