@@ -143,6 +143,10 @@ int guard_not_yet(const struct target *tg, const struct superblock *sb, struct e
 	char names[256] = "";
 
 	collect_all(sb, NOT_YET, names, sizeof(names));
+	/* Usage and inodes change together, or not at all: for that it takes a journal. */
+	if (!(sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL) &&
+	    sb->ro_compat & (EXT4_FEATURE_RO_COMPAT_QUOTA | EXT4_FEATURE_RO_COMPAT_PROJECT))
+		append(names, sizeof(names), "quotas without a journal");
 	if (sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL &&
 	    (sb->raw.s_journal_dev || memcmp(sb->raw.s_journal_uuid, none, sizeof(none))))
 		return error_set(err, ERROR_USAGE,

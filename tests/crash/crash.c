@@ -97,13 +97,16 @@ static bool run_mutant(const struct setup *o, enum mutant m)
 	static const char *const logs[] = { "chain", "stale", "ext3like", "batches", NULL };
 	static const char *const discards[] = { "discard", "discard-free", NULL };
 	static const char *const ordered[] = { "ext2", "nojournal", NULL };
-	static const char *const unread[] = { "ordereduninit", NULL };
-	const char *const *list = m == MUTANT_DROP_N0				 ? unread
-				  : mutant_ordered(m)				 ? ordered
-				  : m == MUTANT_EARLY_DISCARD			 ? discards
-				  : m == MUTANT_EARLY_REUSE			 ? tight
-				  : m == MUTANT_DROP_F4 || m == MUTANT_EARLY_LOG ? logs
-										 : usual;
+	static const char *const short_one[] = { "ordereduninit", NULL }; /* one batch */
+	static const char *const sums[] = { "nojournal", NULL };
+	const char *const *list =
+		m == MUTANT_DROP_N0 || m == MUTANT_DROP_N3 || m == MUTANT_EARLY_GIVE ? short_one
+		: m == MUTANT_WIDE_STATE					     ? sums
+		: mutant_ordered(m)						     ? ordered
+		: m == MUTANT_EARLY_DISCARD					     ? discards
+		: m == MUTANT_EARLY_REUSE					     ? tight
+		: m == MUTANT_DROP_F4 || m == MUTANT_EARLY_LOG			     ? logs
+										     : usual;
 
 	for (; *list; list++) {
 		const struct scenario *s = scenario_find(*list);

@@ -106,6 +106,8 @@ printf '\006' | dd of=ext2.img bs=1 seek=$((1024 + 96)) conv=notrunc status=none
 refused "a journal to be replayed that is not there" 4 'there is none; run: e2fsck -p' ext2.img ext2.img
 is "as e2fsck -p sees it" sh -c 'e2fsck -p ext2.img; [ $? -le 1 ]'
 is "and then" "$BIN" -q ext2.img
+mk quotas.img -O ^has_journal,quota
+refused "quotas without a journal" 16 'not supported yet: quotas without a journal' quotas.img quotas.img
 mk unclean.img -O ^has_journal && printf 'ssv state 0\n' | dbg unclean.img
 refused "no journal, not clean" 4 'not cleanly unmounted; run: e2fsck -p' unclean.img unclean.img
 
