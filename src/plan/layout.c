@@ -90,7 +90,11 @@ int layout_clone(const struct layout *l, struct layout *out, struct error *err)
 	memcpy(out->at, l->at, size);
 	memcpy(out->home, l->home, size);
 	memcpy(out->blocks, l->blocks, size);
-	return rangeset_clone(l->gap, &out->gap, err);
+	out->indexed = l->indexed;
+	return addrmap_clone(&l->object, &out->object, err) ||
+			       rangeset_clone(l->gap, &out->gap, err)
+		       ? -1
+		       : 0;
 }
 
 void layout_release(struct layout *l)

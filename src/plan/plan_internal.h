@@ -55,6 +55,7 @@ void addrmap_del(struct addrmap *m, uint64_t key);
 /* The last key that isn't above `key`; the first one above it. false: there is none. */
 bool addrmap_floor(const struct addrmap *m, uint64_t key, uint64_t *found, uint32_t *value);
 bool addrmap_above(const struct addrmap *m, uint64_t key, uint64_t *found, uint32_t *value);
+int addrmap_clone(const struct addrmap *m, struct addrmap *out, struct error *err);
 void addrmap_release(struct addrmap *m);
 
 /* ---- targets.c ---- */
@@ -283,9 +284,9 @@ struct packing {
 };
 
 /* Places for these fragmented files, and for others that have to make room. excess == UINT64_MAX:
- * there are none. */
+ * there are none. The same for any number of threads. */
 int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
-	      struct packing *out, struct error *err);
+	      unsigned threads, struct packing *out, struct error *err);
 
 /* Records of the file if it lay in one piece. */
 uint64_t pack_least_records(const struct filemap *m);

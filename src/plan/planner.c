@@ -80,6 +80,11 @@ out:
 	return rc;
 }
 
+static unsigned threads_of(const struct planner_options *o)
+{
+	return o->threads ? o->threads : 1;
+}
+
 static int make_room(struct planner *p, bool *better, struct error *err)
 {
 	size_t *file = malloc((p->n_cand + 1) * sizeof(*file)), n = 0;
@@ -93,7 +98,7 @@ static int make_room(struct planner *p, bool *better, struct error *err)
 		if (p->cand[i].bad)
 			file[n++] = p->cand[i].file;
 	}
-	rc = n ? pack_find(p->st, p->ideal, file, n, &pk, err) : 0;
+	rc = n ? pack_find(p->st, p->ideal, file, n, threads_of(p->opt), &pk, err) : 0;
 	if (!rc && n && pk.excess < excess)
 		rc = carry_out(p, &pk, false, better, err);
 	free(file);
