@@ -4,6 +4,8 @@
  *
  *   planner.c    tries several orders of the policies, keeps the best plan
  *   placement.c  policy: where a file should end up, given its mapping and the free blocks
+ *   room.c       carries out what makes room, if that is an improvement
+ *   budget.c     what a limited number of blocks is spent on
  *   rounds.c     one attempt: files in rounds until nothing improves
  *   sweep.c      the order of files that empties window after window
  *   partial.c    the part of the policy for files that can't become contiguous at once
