@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* Attempts to make room, each for half as many blocks as the one before. */
-#define ATTEMPTS 4
+#define ATTEMPTS 7
 
 /* Blocks for each run gained, scaled. */
 static uint64_t price_of_run(uint64_t blocks, uint64_t gain)

@@ -25,7 +25,7 @@ struct window {
 int layout_init(struct layout *l, const struct state *st, struct error *err)
 {
 	const struct snapshot *s = st->snap;
-	*l = (struct layout){ .st = st, .n_file = s->n_file };
+	*l = (struct layout){ .st = st, .n_file = s->n_file, .cap = s->n_file + 1 };
 	l->at = malloc((s->n_file + 1) * sizeof(*l->at));
 	l->home = malloc((s->n_file + 1) * sizeof(*l->home));
 	l->blocks = malloc((s->n_file + 1) * sizeof(*l->blocks));
@@ -40,53 +40,59 @@ int layout_init(struct layout *l, const struct state *st, struct error *err)
 	return rangeset_clone(st->free, &l->gap, err);
 }
 
-static int add_runs(struct layout *l, size_t file, const struct runs *r, size_t *cap,
-		    struct error *err)
+int layout_add_runs(struct layout *l, size_t file, const struct runs *r, struct error *err)
 {
 	size_t want = l->n_file + r->n + 1;
-	if (want > *cap) {
-		size_t c[4] = { *cap, *cap, *cap, *cap };
+	if (want > l->cap) {
+		size_t c[4] = { l->cap, l->cap, l->cap, l->own ? l->cap : 0 };
 		if (array_reserve(&l->at, &c[0], want, sizeof(*l->at), err) ||
 		    array_reserve(&l->home, &c[1], want, sizeof(*l->home), err) ||
-		    array_reserve(&l->blocks, &c[2], want, sizeof(*l->blocks), err) ||
-		    array_reserve(&l->own, &c[3], want, sizeof(*l->own), err))
+		    array_reserve(&l->blocks, &c[2], want, sizeof(*l->blocks), err))
 			return -1;
-		*cap = c[0];
+		bool files = !l->own; /* so far, each object is a file */
+		if (array_reserve(&l->own, &c[3], c[0], sizeof(*l->own), err))
+			return -1;
+		l->cap = c[0];
+		for (size_t i = 0; files && i < l->n_file; i++)
+			l->own[i] = (struct run_owner){ i, 0 };
 	}
 	for (size_t i = 0; i < r->n; i++, l->n_file++) {
 		l->at[l->n_file] = l->home[l->n_file] = r->at[i].pblk;
 		l->blocks[l->n_file] = r->at[i].blocks;
 		l->own[l->n_file] = (struct run_owner){ file, r->at[i].offset };
 	}
+	if (l->n_file >= UINT32_MAX)
+		return error_set(err, ERROR_OPERATION, "plan: too many runs");
 	return 0;
 }
 
 int layout_init_runs(struct layout *l, const struct state *st, struct error *err)
 {
 	struct runs r = { 0 };
-	size_t cap = 0;
 	int rc = 0;
 	*l = (struct layout){ .st = st };
 	for (size_t i = 0; i < st->snap->n_file && !rc; i++) {
 		rc = runs_of(state_map(st, i), &r, err);
 		if (!rc)
-			rc = add_runs(l, i, &r, &cap, err);
+			rc = layout_add_runs(l, i, &r, err);
 	}
 	free(r.at);
-	if (!rc && l->n_file >= UINT32_MAX)
-		rc = error_set(err, ERROR_OPERATION, "plan: too many runs");
 	return rc ? -1 : rangeset_clone(st->free, &l->gap, err);
 }
 
 int layout_clone(const struct layout *l, struct layout *out, struct error *err)
 {
 	size_t size = (l->n_file + 1) * sizeof(*l->at);
-	*out = (struct layout){ .st = l->st, .n_file = l->n_file };
+	*out = (struct layout){ .st = l->st, .n_file = l->n_file, .cap = l->n_file + 1 };
 	out->at = malloc(size);
 	out->home = malloc(size);
 	out->blocks = malloc(size);
-	if (!out->at || !out->home || !out->blocks)
+	if (l->own)
+		out->own = malloc((l->n_file + 1) * sizeof(*l->own));
+	if (!out->at || !out->home || !out->blocks || (l->own && !out->own))
 		return error_nomem(err, "planning");
+	if (l->own)
+		memcpy(out->own, l->own, l->n_file * sizeof(*l->own));
 	memcpy(out->at, l->at, size);
 	memcpy(out->home, l->home, size);
 	memcpy(out->blocks, l->blocks, size);

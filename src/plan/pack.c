@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 /* Blocks of other files that may have to move to make room for a block. */
-#define EFFORT 8u
+#define EFFORT 64u
 /* Attempts, each without the files that had no place in the one before. */
 #define ATTEMPTS 6
 
@@ -191,17 +191,43 @@ static int place(struct pack *pk, size_t file, enum keep keep, bool *ok, struct 
 	return *ok ? 0 : spread(pk, file, near, ideal, ok, err);
 }
 
+/* The runs of files in several that don't give up their places can make room, as they are. */
+static int add_others(struct pack *pk, const bool *gives, struct error *err)
+{
+	size_t n = pk->st->snap->n_file;
+	for (size_t i = 0; i < n; i++) {
+		if (pk->lay.at[i] != NOWHERE || gives[i])
+			continue;
+		if (runs_of(state_map(pk->st, i), &pk->runs, err) ||
+		    layout_add_runs(&pk->lay, i, &pk->runs, err))
+			return -1;
+	}
+	return 0;
+}
+
 /* What there is to begin with: the files that aren't frozen have given up their places. */
 static int begin(struct pack *pk, struct error *err)
 {
+	bool *gives;
+	int rc = -1;
 	if (layout_init(&pk->lay, pk->st, err))
 		return -1;
+	gives = calloc(pk->st->snap->n_file + 1, sizeof(*gives));
+	if (!gives)
+		return error_nomem(err, "planning");
 	for (size_t i = 0; i < pk->n_item; i++) {
 		size_t k = pk->item[i].index;
-		if (!(pk->frozen && pk->frozen[k]) && give_up_place(pk, pk->file[k], err))
-			return -1;
+		if (pk->frozen && pk->frozen[k])
+			continue;
+		gives[pk->file[k]] = true;
+		if (give_up_place(pk, pk->file[k], err))
+			goto out;
 	}
-	return ranges_join(&pk->given, pk->lay.gap, err);
+	if (!add_others(pk, gives, err) && !ranges_join(&pk->given, pk->lay.gap, err))
+		rc = 0;
+out:
+	free(gives);
+	return rc;
 }
 
 /* One attempt. *failed: files that had no place; they are frozen now. */
