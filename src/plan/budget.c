@@ -12,12 +12,6 @@
 /* Attempts to make room, each for half as many blocks as the one before. */
 #define ATTEMPTS 7
 
-/* Blocks for each run gained, scaled. */
-static uint64_t price_of_run(uint64_t blocks, uint64_t gain)
-{
-	return (blocks > UINT64_MAX >> 16 ? UINT64_MAX : blocks << 16) / gain;
-}
-
 static int price_of_file(struct planner *p, const struct candidate *c, enum round kind,
 			 uint64_t *price, struct error *err)
 {
@@ -31,7 +25,7 @@ static int price_of_file(struct planner *p, const struct candidate *c, enum roun
 		return -1;
 	if (!t)
 		return 0;
-	*price = price_of_run(t->blocks, p->placer.runs.n - t->runs);
+	*price = rounds_price(t->blocks, p->placer.runs.n - t->runs);
 	return targets_give_back(t, p->st->free, err);
 }
 
@@ -47,24 +41,9 @@ int budget_sort(struct planner *p, enum round kind, struct error *err)
 	return 0;
 }
 
-/* Fragmented files, those with most runs for their blocks first. */
-static size_t list_files(struct planner *p)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < p->n_cand; i++) {
-		const struct candidate *c = &p->cand[i];
-
-		if (c->bad)
-			p->round[n++] = (struct weighted){ price_of_run(c->blocks, c->excess), i };
-	}
-	weighted_sort(p->round, n);
-	return n;
-}
-
 static int make_room(struct planner *p, bool *better, struct error *err)
 {
-	size_t n = list_files(p);
+	size_t n = rounds_by_price(p);
 	uint64_t most = p->left;
 
 	*better = false;
@@ -82,7 +61,7 @@ static int make_room(struct planner *p, bool *better, struct error *err)
 		if (room_make_for(p, k, better, err))
 			return -1;
 		if (!*better)
-			n = list_files(p); /* the candidates were listed anew */
+			n = rounds_by_price(p); /* the candidates were listed anew */
 	}
 	return 0;
 }
@@ -94,7 +73,8 @@ int budget_spend(struct planner *p, struct error *err)
 	p->limited = true;
 	p->left = p->opt->budget_blocks;
 	do {
-		if (rounds_run(p, ROUND_PARTS, &any, err) || make_room(p, &room, err))
+		if (rounds_run(p, ROUND_PARTS, &any, err) || make_room(p, &room, err) ||
+		    (!room && evict_make_room(p, &room, err)))
 			return -1;
 	} while (room);
 	p->limited = false;

@@ -16,12 +16,6 @@
 /* Objects that a window may hold. */
 #define MOST_OBJECTS 200u
 
-struct window {
-	uint64_t start, end;
-	uint64_t cost; /* blocks that have to move for it */
-	uint64_t room; /* gaps in it */
-};
-
 int layout_init(struct layout *l, const struct state *st, struct error *err)
 {
 	const struct snapshot *s = st->snap;
@@ -223,7 +217,7 @@ struct side {
 };
 
 /* Right behind, or right before, the window. */
-static struct side beside(const struct layout *l, const struct window *w, bool behind)
+static struct side beside(const struct layout *l, const struct layout_window *w, bool behind)
 {
 	struct side s = { 0 };
 	uint64_t key, edge = behind ? w->end : w->start;
@@ -237,7 +231,8 @@ static struct side beside(const struct layout *l, const struct window *w, bool b
 }
 
 /* Extends the window by one object and the gap beyond it, on the better side. */
-static bool extend(const struct layout *l, struct window *w, struct side side[2], uint64_t largest)
+static bool extend(const struct layout *l, struct layout_window *w, struct side side[2],
+		   uint64_t largest)
 {
 	uint64_t best = 0;
 	int better = -1;
@@ -267,16 +262,16 @@ static bool extend(const struct layout *l, struct window *w, struct side side[2]
 
 /* The cheapest window that grows out of this gap. */
 static bool grow(const struct layout *l, const struct range *gap, uint64_t want, bool shift,
-		 uint64_t limit, struct window *out)
+		 uint64_t largest, uint64_t limit, struct layout_window *out)
 {
-	struct window w = { gap->start, gap->start + gap->len, 0, gap->len };
+	struct layout_window w = { gap->start, gap->start + gap->len, 0, gap->len };
 	struct side side[2] = { beside(l, &w, false), beside(l, &w, true) };
 	for (unsigned i = 0; i < MOST_OBJECTS; i++) {
 		if ((shift ? w.room : w.end - w.start) >= want) {
 			*out = w;
 			return true;
 		}
-		if (!extend(l, &w, side, shift ? UINT64_MAX : want - 1) || w.cost > limit)
+		if (!extend(l, &w, side, largest) || w.cost > limit)
 			return false;
 	}
 	return false;
@@ -326,7 +321,8 @@ int layout_lift_all(struct layout *l, uint64_t start, uint64_t end, size_t *n, s
 }
 
 /* Puts the file into the window, and what was there into the gaps that fit best. */
-static int empty(struct layout *l, const struct window *w, size_t file, bool *ok, struct error *err)
+static int empty(struct layout *l, const struct layout_window *w, size_t file, bool *ok,
+		 struct error *err)
 {
 	size_t n, mark = l->n_undo;
 	if (layout_lift_all(l, w->start, w->end, &n, err) || layout_put(l, file, w->start, err))
@@ -343,7 +339,7 @@ static int empty(struct layout *l, const struct window *w, size_t file, bool *ok
 }
 
 /* Shifts the objects in the window to its start, and puts the file behind them. */
-static int shift(struct layout *l, const struct window *w, size_t file, struct error *err)
+static int shift(struct layout *l, const struct layout_window *w, size_t file, struct error *err)
 {
 	uint64_t at = w->start;
 	size_t n;
@@ -357,28 +353,52 @@ static int shift(struct layout *l, const struct window *w, size_t file, struct e
 	return layout_put(l, file, at, err);
 }
 
+/* The cheapest window out of these gaps: for so many blocks in all, or in gaps. */
+static bool cheapest(const struct layout *l, const struct range *seed, size_t n, uint64_t blocks,
+		     bool gaps, uint64_t largest, uint64_t limit, struct layout_window *best)
+{
+	bool found = false;
+	for (size_t i = 0; i < n; i++) {
+		struct layout_window w;
+		if (!grow(l, &seed[i], blocks, gaps, largest, limit, &w))
+			continue;
+		*best = w;
+		found = true;
+		if (!w.cost)
+			break; /* none is cheaper */
+		limit = w.cost - 1;
+	}
+	return found;
+}
+
+int layout_find_window(struct layout *l, uint64_t blocks, const struct runs *own, uint64_t limit,
+		       struct layout_window *out, bool *found, struct error *err)
+{
+	struct range seed[2 * SEEDS];
+	size_t n;
+	*found = false;
+	if (layout_index(l, err) || find_seeds(l, own, seed, &n, err))
+		return -1;
+	if (!n)
+		return 0;
+	/* What is longer than the longest gap can't go anywhere. */
+	*found = cheapest(l, seed, n, blocks, false, seed[0].len, limit, out);
+	return 0;
+}
+
 int layout_make_room(struct layout *l, size_t file, const struct runs *own, uint64_t limit,
 		     bool *ok, struct error *err)
 {
 	struct range seed[2 * SEEDS];
-	struct window best[2], w;
-	bool found[2] = { false, false };
+	struct layout_window best[2];
+	bool found[2];
 	size_t n;
 	*ok = false;
 	if (layout_index(l, err) || find_seeds(l, own, seed, &n, err))
 		return -1;
-	for (int how = 0; how < 2; how++) {
-		uint64_t most = limit;
-		for (size_t i = 0; i < n; i++) {
-			if (!grow(l, &seed[i], l->blocks[file], how, most, &w))
-				continue;
-			best[how] = w;
-			found[how] = true;
-			if (!w.cost)
-				break; /* none is cheaper */
-			most = w.cost - 1;
-		}
-	}
+	for (int how = 0; how < 2; how++)
+		found[how] = cheapest(l, seed, n, l->blocks[file], how,
+				      how ? UINT64_MAX : l->blocks[file] - 1, limit, &best[how]);
 	if (found[0] && (!found[1] || best[0].cost <= best[1].cost) &&
 	    empty(l, &best[0], file, ok, err))
 		return -1;

@@ -18,6 +18,12 @@ struct layout_undo {
 	uint64_t was;
 };
 
+struct layout_window {
+	uint64_t start, end;
+	uint64_t cost; /* blocks that have to move for it */
+	uint64_t room; /* gaps in it */
+};
+
 struct layout {
 	const struct state *st;
 	size_t n_file, cap;    /* objects: files, or runs */
@@ -62,5 +68,8 @@ int layout_put(struct layout *l, size_t file, uint64_t start, struct error *err)
  */
 int layout_make_room(struct layout *l, size_t file, const struct runs *own, uint64_t limit,
 		     bool *ok, struct error *err);
+/* The cheapest window of so many blocks, out of gaps and objects. */
+int layout_find_window(struct layout *l, uint64_t blocks, const struct runs *own, uint64_t limit,
+		       struct layout_window *out, bool *found, struct error *err);
 
 #endif

@@ -35,6 +35,11 @@
 #include "scaledefrag/pairs.h"
 #include "scaledefrag/planner.h"
 
+static inline unsigned planner_threads(const struct planner_options *o)
+{
+	return o->threads ? o->threads : 1;
+}
+
 /* ---- map64.c: uint64_t keys (not ~0) -> uint32_t; insert and look up only ---- */
 struct map64 {
 	uint64_t *key;

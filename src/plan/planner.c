@@ -15,6 +15,9 @@
 #include "rounds.h"
 #include <stdlib.h>
 
+/* Runs of files above which orders are tried one by one. */
+#define MANY 4000000u
+
 /* ---- a plan ---- */
 
 /* In which order the policies are tried. */
@@ -34,6 +37,8 @@ static int improve(struct planner *p, enum order order, struct error *err)
 	do {
 		nearer = false;
 		if (rounds_run(p, ROUND_WHOLE, &rounds, err) || room_make(p, &room, err))
+			return -1;
+		if (!room && evict_make_room(p, &room, err))
 			return -1;
 		if (!room && rounds_run(p, ROUND_ALL, &rounds, err))
 			return -1;
@@ -116,26 +121,59 @@ static void keep_better(struct attempt *best, struct attempt *a)
 	*best = *a;
 }
 
-static int try_orders(const struct snapshot *s, const struct planner_options *o,
-		      struct ideal *ideal, struct attempt *best, struct error *err)
+static const enum order orders[] = { SWEEP_FIRST, CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST };
+
+#define ORDERS ((int)(sizeof(orders) / sizeof(*orders)))
+
+/* Need more orders be tried, from the i-th on? */
+static bool go_on(const struct attempt *best, int i, const struct planner_options *o,
+		  const struct summary *before)
 {
-	static const enum order order[] = { SWEEP_FIRST, CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST };
+	return !i || !(good_enough(best->plan, o, before) ||
+		       (orders[i] == PARTS_FIRST && !excess_after(best->plan)));
+}
+
+/*
+ * None depends on another. Several at a time, if that doesn't take too much memory; those that
+ * would not have been tried one by one don't count.
+ */
+static int try_orders(const struct snapshot *s, const struct planner_options *o,
+		      struct ideal *ideal, const struct summary *before, struct attempt *best,
+		      struct error *err)
+{
+	struct attempt a[ORDERS] = { 0 };
+	struct error why[ORDERS] = { ERROR_INIT, ERROR_INIT, ERROR_INIT, ERROR_INIT };
+	int threads = before->runs > MANY ? 1 : (int)planner_threads(o), rc[ORDERS] = { 0 },
+	    all = 0;
+	for (int done = 0, next; done < ORDERS && !all && go_on(best, done, o, before);
+	     done = next) {
+		next = done ? done + threads : 1;
+		next = next < ORDERS ? next : ORDERS;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+		for (int i = done; i < next; i++)
+			rc[i] = make(s, o, ideal, orders[i], &a[i], &why[i]);
+		for (int i = done; i < next; i++) {
+			if (all || !go_on(best, i, o, before)) {
+				plan_free(a[i].plan);
+			} else if (rc[i]) {
+				*err = why[i];
+				all = -1;
+			} else {
+				keep_better(best, &a[i]);
+			}
+		}
+	}
+	return all;
+}
+
+static int try_all(const struct snapshot *s, const struct planner_options *o, struct ideal *ideal,
+		   struct attempt *best, struct error *err)
+{
 	struct summary before;
 	struct state *st = NULL;
 	int rc = -1;
-	if (state_new(s, &st, err) || state_summary(st, ideal, &before))
-		goto out;
-	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
-		struct attempt a;
-		if (i && (good_enough(best->plan, o, &before) ||
-			  (order[i] == PARTS_FIRST && !excess_after(best->plan))))
-			break;
-		if (make(s, o, ideal, order[i], &a, err))
-			goto out;
-		keep_better(best, &a);
-	}
-	rc = 0;
-out:
+	if (!state_new(s, &st, err) && !state_summary(st, ideal, &before))
+		rc = try_orders(s, o, ideal, &before, best, err);
 	state_free(st);
 	return rc;
 }
@@ -172,7 +210,7 @@ int planner_make(const struct snapshot *s, const struct planner_options *o, stru
 	int rc = -1;
 	if (s->n_file >= UINT32_MAX)
 		return error_set(err, ERROR_OPERATION, "plan: too many files");
-	if (ideal_new(s, &ideal, err) || try_orders(s, o, ideal, &best, err) ||
+	if (ideal_new(s, &ideal, err) || try_all(s, o, ideal, &best, err) ||
 	    try_budget(s, o, ideal, &best, err))
 		goto out;
 	*out = best.plan;

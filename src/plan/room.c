@@ -30,48 +30,54 @@ fail:
 	return -1;
 }
 
-/* Back to where the packing began. */
-static int take_back(struct planner *p, struct state **before, const struct plan *mark)
+int room_set_mark(struct planner *p, struct room_mark *m, struct error *err)
+{
+	*m = (struct room_mark){ .plan = *p->plan, .left = p->left };
+	return state_clone(p->st, &m->state, err);
+}
+
+int room_take_back(struct planner *p, struct room_mark *m, struct error *err)
 {
 	struct plan *plan = p->plan;
 	struct state st = *p->st;
-	*p->st = **before;
-	**before = st;
-	plan->n_batch = mark->n_batch;
-	plan->n_file = mark->n_file;
-	plan->n_move = mark->n_move;
-	plan->n_node = mark->n_node;
+	*p->st = *m->state;
+	*m->state = st;
+	plan->n_batch = m->plan.n_batch;
+	plan->n_file = m->plan.n_file;
+	plan->n_move = m->plan.n_move;
+	plan->n_node = m->plan.n_node;
+	p->left = m->left;
 	schedule_forget(&p->sched);
-	return 0;
+	return rounds_find(p, err);
+}
+
+void room_forget(struct room_mark *m)
+{
+	state_free(m->state);
 }
 
 /* *better: it is, by runs or at the same number of runs by the goal; else nothing is changed. */
 static int carry_out(struct planner *p, const struct packing *pk, bool by_goal, bool *better,
 		     struct error *err)
 {
-	struct plan mark = *p->plan;
-	struct state *before = NULL;
+	struct room_mark mark;
 	uint64_t excess = rounds_excess(p), goal = goal_of(p->st, p->opt);
 	uint64_t copied = plan_copy_blocks(p->plan);
 	bool done;
 	int rc = -1;
 	*better = false;
-	if (state_clone(p->st, &before, err) || permute(&p->sched, pk->want, pk->n, &done, err) ||
-	    rounds_find(p, err))
+	if (room_set_mark(p, &mark, err))
+		return -1;
+	if (permute(&p->sched, pk->want, pk->n, &done, err) || rounds_find(p, err))
 		goto out;
 	*better = !p->sched.n_worse &&
 		  (by_goal ? rounds_excess(p) <= excess && goal_of(p->st, p->opt) < goal
 			   : rounds_excess(p) < excess) &&
 		  rounds_spend(p, plan_copy_blocks(p->plan) - copied);
-	rc = *better ? 0 : take_back(p, &before, &mark) || rounds_find(p, err) ? -1 : 0;
+	rc = *better ? 0 : room_take_back(p, &mark, err);
 out:
-	state_free(before);
+	room_forget(&mark);
 	return rc;
-}
-
-static unsigned threads_of(const struct planner_options *o)
-{
-	return o->threads ? o->threads : 1;
 }
 
 /* Runs more than needed of the first n files listed. */
@@ -89,7 +95,7 @@ static uint64_t excess_of(const struct planner *p, size_t n)
 int room_make_for(struct planner *p, size_t n, bool *better, struct error *err)
 {
 	struct packing pk = { 0 };
-	int rc = pack_find(p->st, p->ideal, p->file, n, threads_of(p->opt), &pk, err);
+	int rc = pack_find(p->st, p->ideal, p->file, n, planner_threads(p->opt), &pk, err);
 	*better = false;
 	if (!rc && pk.excess < excess_of(p, n))
 		rc = carry_out(p, &pk, false, better, err);

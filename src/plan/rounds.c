@@ -235,6 +235,23 @@ uint64_t rounds_excess(const struct planner *p)
 	return n;
 }
 
+uint64_t rounds_price(uint64_t blocks, uint64_t gain)
+{
+	return (blocks > UINT64_MAX >> 16 ? UINT64_MAX : blocks << 16) / gain;
+}
+
+size_t rounds_by_price(struct planner *p)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < p->n_cand; i++) {
+		const struct candidate *c = &p->cand[i];
+		if (c->bad)
+			p->round[n++] = (struct weighted){ rounds_price(c->blocks, c->excess), i };
+	}
+	weighted_sort(p->round, n);
+	return n;
+}
+
 void rounds_release(struct planner *p)
 {
 	schedule_release(&p->sched);
