@@ -115,6 +115,9 @@ int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struc
 	if (mode == run->o->plan.mode)
 		run->r->slab = po.slab_blocks * run->block_size;
 	po.min_runs = run->o->min_runs;
+	po.threads = run->o->threads;
+	if (run->o->budget > run->spent)
+		po.budget_blocks = (run->o->budget - run->spent) / run->block_size;
 	po.min_extent_blocks =
 		run->o->min_extent / run->block_size + (run->o->min_extent % run->block_size != 0);
 	return planner_make(run->s, &po, out, err);

@@ -37,6 +37,12 @@ struct planner_options {
 	/* LAYOUT: per cent of the free blocks that may be left behind files that grow. */
 	unsigned reserve;
 	uint64_t min_runs; /* files with fewer runs are good enough */
+	/*
+	 * A run will stop at the last `rest` before it has copied more than so many blocks; 0: any
+	 * number. Then what gains most for each block comes first.
+	 */
+	uint64_t budget_blocks;
+	unsigned threads; /* 0: one; the plan is the same for any number of them */
 };
 
 int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,

@@ -46,6 +46,11 @@ bool addrmap_above(const struct addrmap *m, uint64_t key, uint64_t *found, uint3
 	return give(pairs_at(&m->at, &p, &x), &x, found, value);
 }
 
+int addrmap_clone(const struct addrmap *m, struct addrmap *out, struct error *err)
+{
+	return pairs_clone(&m->at, &out->at, err);
+}
+
 void addrmap_release(struct addrmap *m)
 {
 	pairs_release(&m->at);

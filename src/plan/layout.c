@@ -16,16 +16,10 @@
 /* Objects that a window may hold. */
 #define MOST_OBJECTS 200u
 
-struct window {
-	uint64_t start, end;
-	uint64_t cost; /* blocks that have to move for it */
-	uint64_t room; /* gaps in it */
-};
-
 int layout_init(struct layout *l, const struct state *st, struct error *err)
 {
 	const struct snapshot *s = st->snap;
-	*l = (struct layout){ .st = st, .n_file = s->n_file };
+	*l = (struct layout){ .st = st, .n_file = s->n_file, .cap = s->n_file + 1 };
 	l->at = malloc((s->n_file + 1) * sizeof(*l->at));
 	l->home = malloc((s->n_file + 1) * sizeof(*l->home));
 	l->blocks = malloc((s->n_file + 1) * sizeof(*l->blocks));
@@ -40,57 +34,67 @@ int layout_init(struct layout *l, const struct state *st, struct error *err)
 	return rangeset_clone(st->free, &l->gap, err);
 }
 
-static int add_runs(struct layout *l, size_t file, const struct runs *r, size_t *cap,
-		    struct error *err)
+int layout_add_runs(struct layout *l, size_t file, const struct runs *r, struct error *err)
 {
 	size_t want = l->n_file + r->n + 1;
-	if (want > *cap) {
-		size_t c[4] = { *cap, *cap, *cap, *cap };
+	if (want > l->cap) {
+		size_t c[4] = { l->cap, l->cap, l->cap, l->own ? l->cap : 0 };
 		if (array_reserve(&l->at, &c[0], want, sizeof(*l->at), err) ||
 		    array_reserve(&l->home, &c[1], want, sizeof(*l->home), err) ||
-		    array_reserve(&l->blocks, &c[2], want, sizeof(*l->blocks), err) ||
-		    array_reserve(&l->own, &c[3], want, sizeof(*l->own), err))
+		    array_reserve(&l->blocks, &c[2], want, sizeof(*l->blocks), err))
 			return -1;
-		*cap = c[0];
+		bool files = !l->own; /* so far, each object is a file */
+		if (array_reserve(&l->own, &c[3], c[0], sizeof(*l->own), err))
+			return -1;
+		l->cap = c[0];
+		for (size_t i = 0; files && i < l->n_file; i++)
+			l->own[i] = (struct run_owner){ i, 0 };
 	}
 	for (size_t i = 0; i < r->n; i++, l->n_file++) {
 		l->at[l->n_file] = l->home[l->n_file] = r->at[i].pblk;
 		l->blocks[l->n_file] = r->at[i].blocks;
 		l->own[l->n_file] = (struct run_owner){ file, r->at[i].offset };
 	}
+	if (l->n_file >= UINT32_MAX)
+		return error_set(err, ERROR_OPERATION, "plan: too many runs");
 	return 0;
 }
 
 int layout_init_runs(struct layout *l, const struct state *st, struct error *err)
 {
 	struct runs r = { 0 };
-	size_t cap = 0;
 	int rc = 0;
 	*l = (struct layout){ .st = st };
 	for (size_t i = 0; i < st->snap->n_file && !rc; i++) {
 		rc = runs_of(state_map(st, i), &r, err);
 		if (!rc)
-			rc = add_runs(l, i, &r, &cap, err);
+			rc = layout_add_runs(l, i, &r, err);
 	}
 	free(r.at);
-	if (!rc && l->n_file >= UINT32_MAX)
-		rc = error_set(err, ERROR_OPERATION, "plan: too many runs");
 	return rc ? -1 : rangeset_clone(st->free, &l->gap, err);
 }
 
 int layout_clone(const struct layout *l, struct layout *out, struct error *err)
 {
 	size_t size = (l->n_file + 1) * sizeof(*l->at);
-	*out = (struct layout){ .st = l->st, .n_file = l->n_file };
+	*out = (struct layout){ .st = l->st, .n_file = l->n_file, .cap = l->n_file + 1 };
 	out->at = malloc(size);
 	out->home = malloc(size);
 	out->blocks = malloc(size);
-	if (!out->at || !out->home || !out->blocks)
+	if (l->own)
+		out->own = malloc((l->n_file + 1) * sizeof(*l->own));
+	if (!out->at || !out->home || !out->blocks || (l->own && !out->own))
 		return error_nomem(err, "planning");
+	if (l->own)
+		memcpy(out->own, l->own, l->n_file * sizeof(*l->own));
 	memcpy(out->at, l->at, size);
 	memcpy(out->home, l->home, size);
 	memcpy(out->blocks, l->blocks, size);
-	return rangeset_clone(l->gap, &out->gap, err);
+	out->indexed = l->indexed;
+	return addrmap_clone(&l->object, &out->object, err) ||
+			       rangeset_clone(l->gap, &out->gap, err)
+		       ? -1
+		       : 0;
 }
 
 void layout_release(struct layout *l)
@@ -213,7 +217,7 @@ struct side {
 };
 
 /* Right behind, or right before, the window. */
-static struct side beside(const struct layout *l, const struct window *w, bool behind)
+static struct side beside(const struct layout *l, const struct layout_window *w, bool behind)
 {
 	struct side s = { 0 };
 	uint64_t key, edge = behind ? w->end : w->start;
@@ -227,7 +231,8 @@ static struct side beside(const struct layout *l, const struct window *w, bool b
 }
 
 /* Extends the window by one object and the gap beyond it, on the better side. */
-static bool extend(const struct layout *l, struct window *w, struct side side[2], uint64_t largest)
+static bool extend(const struct layout *l, struct layout_window *w, struct side side[2],
+		   uint64_t largest)
 {
 	uint64_t best = 0;
 	int better = -1;
@@ -257,16 +262,16 @@ static bool extend(const struct layout *l, struct window *w, struct side side[2]
 
 /* The cheapest window that grows out of this gap. */
 static bool grow(const struct layout *l, const struct range *gap, uint64_t want, bool shift,
-		 uint64_t limit, struct window *out)
+		 uint64_t largest, uint64_t limit, struct layout_window *out)
 {
-	struct window w = { gap->start, gap->start + gap->len, 0, gap->len };
+	struct layout_window w = { gap->start, gap->start + gap->len, 0, gap->len };
 	struct side side[2] = { beside(l, &w, false), beside(l, &w, true) };
 	for (unsigned i = 0; i < MOST_OBJECTS; i++) {
 		if ((shift ? w.room : w.end - w.start) >= want) {
 			*out = w;
 			return true;
 		}
-		if (!extend(l, &w, side, shift ? UINT64_MAX : want - 1) || w.cost > limit)
+		if (!extend(l, &w, side, largest) || w.cost > limit)
 			return false;
 	}
 	return false;
@@ -316,7 +321,8 @@ int layout_lift_all(struct layout *l, uint64_t start, uint64_t end, size_t *n, s
 }
 
 /* Puts the file into the window, and what was there into the gaps that fit best. */
-static int empty(struct layout *l, const struct window *w, size_t file, bool *ok, struct error *err)
+static int empty(struct layout *l, const struct layout_window *w, size_t file, bool *ok,
+		 struct error *err)
 {
 	size_t n, mark = l->n_undo;
 	if (layout_lift_all(l, w->start, w->end, &n, err) || layout_put(l, file, w->start, err))
@@ -333,7 +339,7 @@ static int empty(struct layout *l, const struct window *w, size_t file, bool *ok
 }
 
 /* Shifts the objects in the window to its start, and puts the file behind them. */
-static int shift(struct layout *l, const struct window *w, size_t file, struct error *err)
+static int shift(struct layout *l, const struct layout_window *w, size_t file, struct error *err)
 {
 	uint64_t at = w->start;
 	size_t n;
@@ -347,28 +353,52 @@ static int shift(struct layout *l, const struct window *w, size_t file, struct e
 	return layout_put(l, file, at, err);
 }
 
+/* The cheapest window out of these gaps: for so many blocks in all, or in gaps. */
+static bool cheapest(const struct layout *l, const struct range *seed, size_t n, uint64_t blocks,
+		     bool gaps, uint64_t largest, uint64_t limit, struct layout_window *best)
+{
+	bool found = false;
+	for (size_t i = 0; i < n; i++) {
+		struct layout_window w;
+		if (!grow(l, &seed[i], blocks, gaps, largest, limit, &w))
+			continue;
+		*best = w;
+		found = true;
+		if (!w.cost)
+			break; /* none is cheaper */
+		limit = w.cost - 1;
+	}
+	return found;
+}
+
+int layout_find_window(struct layout *l, uint64_t blocks, const struct runs *own, uint64_t limit,
+		       struct layout_window *out, bool *found, struct error *err)
+{
+	struct range seed[2 * SEEDS];
+	size_t n;
+	*found = false;
+	if (layout_index(l, err) || find_seeds(l, own, seed, &n, err))
+		return -1;
+	if (!n)
+		return 0;
+	/* What is longer than the longest gap can't go anywhere. */
+	*found = cheapest(l, seed, n, blocks, false, seed[0].len, limit, out);
+	return 0;
+}
+
 int layout_make_room(struct layout *l, size_t file, const struct runs *own, uint64_t limit,
 		     bool *ok, struct error *err)
 {
 	struct range seed[2 * SEEDS];
-	struct window best[2], w;
-	bool found[2] = { false, false };
+	struct layout_window best[2];
+	bool found[2];
 	size_t n;
 	*ok = false;
 	if (layout_index(l, err) || find_seeds(l, own, seed, &n, err))
 		return -1;
-	for (int how = 0; how < 2; how++) {
-		uint64_t most = limit;
-		for (size_t i = 0; i < n; i++) {
-			if (!grow(l, &seed[i], l->blocks[file], how, most, &w))
-				continue;
-			best[how] = w;
-			found[how] = true;
-			if (!w.cost)
-				break; /* none is cheaper */
-			most = w.cost - 1;
-		}
-	}
+	for (int how = 0; how < 2; how++)
+		found[how] = cheapest(l, seed, n, l->blocks[file], how,
+				      how ? UINT64_MAX : l->blocks[file] - 1, limit, &best[how]);
 	if (found[0] && (!found[1] || best[0].cost <= best[1].cost) &&
 	    empty(l, &best[0], file, ok, err))
 		return -1;

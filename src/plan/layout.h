@@ -18,9 +18,15 @@ struct layout_undo {
 	uint64_t was;
 };
 
+struct layout_window {
+	uint64_t start, end;
+	uint64_t cost; /* blocks that have to move for it */
+	uint64_t room; /* gaps in it */
+};
+
 struct layout {
 	const struct state *st;
-	size_t n_file;	       /* objects: files, or runs */
+	size_t n_file, cap;    /* objects: files, or runs */
 	struct run_owner *own; /* by run; NULL: objects are files */
 	struct rangeset *gap;
 	uint64_t *at;	       /* by file: where it would lie in one piece, or NOWHERE */
@@ -38,6 +44,8 @@ struct layout {
 int layout_init(struct layout *l, const struct state *st, struct error *err);
 /* The same, but each run of a file is an object. */
 int layout_init_runs(struct layout *l, const struct state *st, struct error *err);
+/* The runs of a file that lies in several become objects as well; not after layout_index(). */
+int layout_add_runs(struct layout *l, size_t file, const struct runs *r, struct error *err);
 /* A layout of files in which nothing was changed yet but `gap`, `at` and `home`. */
 int layout_clone(const struct layout *l, struct layout *out, struct error *err);
 void layout_release(struct layout *l);
@@ -60,5 +68,8 @@ int layout_put(struct layout *l, size_t file, uint64_t start, struct error *err)
  */
 int layout_make_room(struct layout *l, size_t file, const struct runs *own, uint64_t limit,
 		     bool *ok, struct error *err);
+/* The cheapest window of so many blocks, out of gaps and objects. */
+int layout_find_window(struct layout *l, uint64_t blocks, const struct runs *own, uint64_t limit,
+		       struct layout_window *out, bool *found, struct error *err);
 
 #endif

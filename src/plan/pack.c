@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 /* Blocks of other files that may have to move to make room for a block. */
-#define EFFORT 8u
+#define EFFORT 64u
 /* Attempts, each without the files that had no place in the one before. */
 #define ATTEMPTS 6
 
@@ -24,14 +24,14 @@ struct pack {
 	const struct state *st;
 	const struct ideal *ideal;
 	struct layout lay;
-	struct layout first; /* where no file is frozen: how attempts begin */
+	const struct layout *first; /* where no file is frozen: how attempts begin */
 	struct runs runs;
 	struct ranges given;	/* scratch */
 	struct weighted *begin; /* scratch: where a file would begin if a run stayed */
 	size_t cap_begin;
-	struct weighted *item; /* files, the largest first */
+	const struct weighted *item; /* files, the largest first */
 	size_t n_item;
-	bool *frozen; /* by item's index in `file` */
+	bool *frozen; /* by item's index in `file`; NULL: none */
 	const size_t *file;
 	struct want *want;
 	size_t n_want, cap_want;
@@ -191,29 +191,43 @@ static int place(struct pack *pk, size_t file, enum keep keep, bool *ok, struct 
 	return *ok ? 0 : spread(pk, file, near, ideal, ok, err);
 }
 
+/* The runs of files in several that don't give up their places can make room, as they are. */
+static int add_others(struct pack *pk, const bool *gives, struct error *err)
+{
+	size_t n = pk->st->snap->n_file;
+	for (size_t i = 0; i < n; i++) {
+		if (pk->lay.at[i] != NOWHERE || gives[i])
+			continue;
+		if (runs_of(state_map(pk->st, i), &pk->runs, err) ||
+		    layout_add_runs(&pk->lay, i, &pk->runs, err))
+			return -1;
+	}
+	return 0;
+}
+
 /* What there is to begin with: the files that aren't frozen have given up their places. */
 static int begin(struct pack *pk, struct error *err)
 {
+	bool *gives;
+	int rc = -1;
 	if (layout_init(&pk->lay, pk->st, err))
 		return -1;
+	gives = calloc(pk->st->snap->n_file + 1, sizeof(*gives));
+	if (!gives)
+		return error_nomem(err, "planning");
 	for (size_t i = 0; i < pk->n_item; i++) {
 		size_t k = pk->item[i].index;
-		if (!pk->frozen[k] && give_up_place(pk, pk->file[k], err))
-			return -1;
+		if (pk->frozen && pk->frozen[k])
+			continue;
+		gives[pk->file[k]] = true;
+		if (give_up_place(pk, pk->file[k], err))
+			goto out;
 	}
-	return ranges_join(&pk->given, pk->lay.gap, err);
-}
-
-/* The same where no file is frozen; found out once. */
-static int begin_first(struct pack *pk, struct error *err)
-{
-	if (!pk->first.st) {
-		if (begin(pk, err))
-			return -1;
-		pk->first = pk->lay;
-		pk->lay = (struct layout){ 0 };
-	}
-	return layout_clone(&pk->first, &pk->lay, err);
+	if (!add_others(pk, gives, err) && !ranges_join(&pk->given, pk->lay.gap, err))
+		rc = 0;
+out:
+	free(gives);
+	return rc;
 }
 
 /* One attempt. *failed: files that had no place; they are frozen now. */
@@ -223,7 +237,7 @@ static int attempt(struct pack *pk, enum keep keep, bool first, size_t *failed, 
 	pk->n_want = 0;
 	pk->excess = 0;
 	*failed = 0;
-	if (first ? begin_first(pk, err) : begin(pk, err))
+	if (first ? layout_clone(pk->first, &pk->lay, err) : begin(pk, err))
 		return -1;
 	for (size_t i = 0; i < pk->n_item; i++) {
 		size_t k = pk->item[i].index;
@@ -253,27 +267,26 @@ static int list_wants(struct pack *pk, struct error *err)
 	return 0;
 }
 
-static int start(struct pack *pk, const size_t *file, size_t n, struct error *err)
+static int list_items(struct pack *pk, struct weighted **out, struct error *err)
 {
-	pk->file = file;
-	pk->n_item = n;
-	pk->item = malloc((n + 1) * sizeof(*pk->item));
-	pk->frozen = malloc((n + 1) * sizeof(*pk->frozen));
-	if (!pk->item || !pk->frozen)
+	struct weighted *item = malloc((pk->n_item + 1) * sizeof(*item));
+	if (!item)
 		return error_nomem(err, "planning");
-	for (size_t i = 0; i < n; i++) {
-		const struct filemap *m = state_map(pk->st, file[i]);
-		pk->item[i] = (struct weighted){ filemap_blocks(m->ext, m->n_ext), i };
+	for (size_t i = 0; i < pk->n_item; i++) {
+		const struct filemap *m = state_map(pk->st, pk->file[i]);
+		item[i] = (struct weighted){ filemap_blocks(m->ext, m->n_ext), i };
 	}
-	weighted_sort_down(pk->item, n);
+	weighted_sort_down(item, pk->n_item);
+	*out = item;
 	return 0;
 }
 
 static int find_layout(struct pack *pk, enum keep keep, bool *found, struct error *err)
 {
 	size_t failed = 1;
-	for (size_t i = 0; i < pk->n_item; i++)
-		pk->frozen[i] = false;
+	pk->frozen = calloc(pk->n_item + 1, sizeof(*pk->frozen));
+	if (!pk->frozen)
+		return error_nomem(err, "planning");
 	for (int i = 0; i < ATTEMPTS && failed; i++) {
 		if (attempt(pk, keep, i == 0, &failed, err))
 			return -1;
@@ -282,35 +295,69 @@ static int find_layout(struct pack *pk, enum keep keep, bool *found, struct erro
 	return failed ? 0 : list_wants(pk, err);
 }
 
-int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
-	      struct packing *out, struct error *err)
+/* All but what was found. */
+static void release(struct pack *pk)
 {
-	struct pack pk = { .st = st, .ideal = ideal };
-	int rc = -1;
-	if (start(&pk, file, n, err))
-		goto out;
-	*out = (struct packing){ .excess = UINT64_MAX };
-	for (enum keep keep = 0; keep < KEEPS; keep++) {
-		bool found;
-		if (find_layout(&pk, keep, &found, err))
-			goto out;
-		if (!found || pk.excess > out->excess ||
-		    (pk.excess == out->excess && pk.blocks >= out->blocks))
-			continue;
-		free(out->want);
-		*out = (struct packing){ pk.want, pk.n_want, pk.excess, pk.blocks };
-		pk.want = NULL;
-		pk.n_want = pk.cap_want = 0;
+	layout_release(&pk->lay);
+	free(pk->runs.at);
+	free(pk->given.at);
+	free(pk->begin);
+	free(pk->frozen);
+}
+
+/* Each way to keep files by itself: none depends on another. The first of equals is taken. */
+static int find_best(const struct pack *base, unsigned threads, struct packing *out,
+		     struct error *err)
+{
+	struct pack pk[KEEPS];
+	struct error why[KEEPS] = { ERROR_INIT, ERROR_INIT, ERROR_INIT };
+	bool found[KEEPS] = { false };
+	int rc[KEEPS], all = 0;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+	for (int keep = 0; keep < KEEPS; keep++) {
+		pk[keep] = *base;
+		rc[keep] = find_layout(&pk[keep], (enum keep)keep, &found[keep], &why[keep]);
+		release(&pk[keep]);
 	}
-	rc = 0;
+	for (int keep = 0; keep < KEEPS; keep++) {
+		struct pack *k = &pk[keep];
+		if (rc[keep] && !all)
+			*err = why[keep];
+		all |= rc[keep];
+		if (all || !found[keep] || k->excess > out->excess ||
+		    (k->excess == out->excess && k->blocks >= out->blocks)) {
+			free(k->want);
+			continue;
+		}
+		free(out->want);
+		*out = (struct packing){ k->want, k->n_want, k->excess, k->blocks };
+	}
+	return all;
+}
+
+int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
+	      unsigned threads, struct packing *out, struct error *err)
+{
+	struct pack base = { .st = st, .ideal = ideal, .file = file, .n_item = n };
+	struct weighted *item = NULL;
+	struct layout first;
+	int rc = -1;
+	*out = (struct packing){ .excess = UINT64_MAX };
+	if (list_items(&base, &item, err))
+		goto out;
+	base.item = item;
+	if (begin(&base, err) || layout_index(&base.lay, err))
+		goto out;
+	first = base.lay;
+	rc = find_best(&(struct pack){ .st = st,
+				       .ideal = ideal,
+				       .file = file,
+				       .n_item = n,
+				       .item = item,
+				       .first = &first },
+		       threads, out, err);
 out:
-	layout_release(&pk.lay);
-	layout_release(&pk.first);
-	free(pk.runs.at);
-	free(pk.given.at);
-	free(pk.begin);
-	free(pk.item);
-	free(pk.frozen);
-	free(pk.want);
+	release(&base);
+	free(item);
 	return rc;
 }

@@ -4,6 +4,8 @@
  *
  *   planner.c    tries several orders of the policies, keeps the best plan
  *   placement.c  policy: where a file should end up, given its mapping and the free blocks
+ *   room.c       carries out what makes room, if that is an improvement
+ *   budget.c     what a limited number of blocks is spent on
  *   rounds.c     one attempt: files in rounds until nothing improves
  *   sweep.c      the order of files that empties window after window
  *   partial.c    the part of the policy for files that can't become contiguous at once
@@ -33,6 +35,11 @@
 #include "scaledefrag/pairs.h"
 #include "scaledefrag/planner.h"
 
+static inline unsigned planner_threads(const struct planner_options *o)
+{
+	return o->threads ? o->threads : 1;
+}
+
 /* ---- map64.c: uint64_t keys (not ~0) -> uint32_t; insert and look up only ---- */
 struct map64 {
 	uint64_t *key;
@@ -55,6 +62,7 @@ void addrmap_del(struct addrmap *m, uint64_t key);
 /* The last key that isn't above `key`; the first one above it. false: there is none. */
 bool addrmap_floor(const struct addrmap *m, uint64_t key, uint64_t *found, uint32_t *value);
 bool addrmap_above(const struct addrmap *m, uint64_t key, uint64_t *found, uint32_t *value);
+int addrmap_clone(const struct addrmap *m, struct addrmap *out, struct error *err);
 void addrmap_release(struct addrmap *m);
 
 /* ---- targets.c ---- */
@@ -283,9 +291,9 @@ struct packing {
 };
 
 /* Places for these fragmented files, and for others that have to make room. excess == UINT64_MAX:
- * there are none. */
+ * there are none. The same for any number of threads. */
 int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
-	      struct packing *out, struct error *err);
+	      unsigned threads, struct packing *out, struct error *err);
 
 /* Records of the file if it lay in one piece. */
 uint64_t pack_least_records(const struct filemap *m);

@@ -7,133 +7,42 @@
  *  - files that fit somewhere as a whole (rounds.c), window by window, then making room (pack.c),
  *    then files in fewer parts;
  *  - the same, those with most runs first;
- *  - making room first; files in fewer parts first.
+ *  - making room first; files in fewer parts first;
+ *  - with a budget: what gains most for each block copied (budget.c).
  * Each goes on until nothing improves any more. Making room counts only if it lowers the excess of
  * runs; else it is taken back as a whole.
  */
 #include "rounds.h"
 #include <stdlib.h>
 
-/* ---- making room ---- */
-
-static int state_clone(const struct state *st, struct state **out, struct error *err)
-{
-	struct state *c;
-	if (state_new(st->snap, &c, err))
-		return -1;
-	rangeset_free(c->free);
-	c->free = NULL;
-	if (rangeset_clone(st->free, &c->free, err))
-		goto fail;
-	for (size_t i = 0; i < st->snap->n_file; i++) {
-		struct filemap m;
-		if (!st->map[i])
-			continue;
-		if (filemap_copy(st->map[i], &m, err))
-			goto fail;
-		if (state_set_map(c, i, &m, err)) {
-			filemap_release(&m);
-			goto fail;
-		}
-	}
-	*out = c;
-	return 0;
-fail:
-	state_free(c);
-	return -1;
-}
-
-/* Back to where the packing began. */
-static int take_back(struct planner *p, struct state **before, const struct plan *mark)
-{
-	struct plan *plan = p->plan;
-	struct state st = *p->st;
-	*p->st = **before;
-	**before = st;
-	plan->n_batch = mark->n_batch;
-	plan->n_file = mark->n_file;
-	plan->n_move = mark->n_move;
-	plan->n_node = mark->n_node;
-	schedule_forget(&p->sched);
-	return 0;
-}
-
-/* *better: it is, by runs or at the same number of runs by the goal; else nothing is changed. */
-static int carry_out(struct planner *p, const struct packing *pk, bool by_goal, bool *better,
-		     struct error *err)
-{
-	struct plan mark = *p->plan;
-	struct state *before = NULL;
-	uint64_t excess = rounds_excess(p), goal = goal_of(p->st, p->opt);
-	bool done;
-	int rc = -1;
-	*better = false;
-	if (state_clone(p->st, &before, err) || permute(&p->sched, pk->want, pk->n, &done, err) ||
-	    rounds_find(p, err))
-		goto out;
-	*better = !p->sched.n_worse &&
-		  (by_goal ? rounds_excess(p) <= excess && goal_of(p->st, p->opt) < goal
-			   : rounds_excess(p) < excess);
-	rc = *better ? 0 : take_back(p, &before, &mark) || rounds_find(p, err) ? -1 : 0;
-out:
-	state_free(before);
-	return rc;
-}
-
-static int make_room(struct planner *p, bool *better, struct error *err)
-{
-	size_t *file = malloc((p->n_cand + 1) * sizeof(*file)), n = 0;
-	uint64_t excess = rounds_excess(p);
-	struct packing pk = { 0 };
-	int rc = -1;
-	*better = false;
-	if (!file)
-		return error_nomem(err, "planning");
-	for (size_t i = 0; i < p->n_cand; i++) {
-		if (p->cand[i].bad)
-			file[n++] = p->cand[i].file;
-	}
-	rc = n ? pack_find(p->st, p->ideal, file, n, &pk, err) : 0;
-	if (!rc && n && pk.excess < excess)
-		rc = carry_out(p, &pk, false, better, err);
-	free(file);
-	free(pk.want);
-	return rc;
-}
-
-static int near_goal(struct planner *p, bool *better, struct error *err)
-{
-	struct packing pk = { 0 };
-	bool found;
-	int rc = goal_find(p->st, p->opt, &pk, &found, err);
-	*better = false;
-	if (!rc && found)
-		rc = carry_out(p, &pk, true, better, err);
-	free(pk.want);
-	return rc;
-}
+/* Runs of files above which orders are tried one by one. */
+#define MANY 4000000u
 
 /* ---- a plan ---- */
 
 /* In which order the policies are tried. */
-enum order { SWEEP_FIRST, CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST };
+enum order { SWEEP_FIRST, CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST, BUDGET_FIRST };
 
 static int improve(struct planner *p, enum order order, struct error *err)
 {
 	bool rounds, room, nearer;
-	/* What gets another place for its neighbours' sake needn't be moved before that. */
-	if (p->opt->mode == PLAN_LAYOUT && near_goal(p, &nearer, err))
+	if (order == BUDGET_FIRST && budget_spend(p, err))
 		return -1;
-	if ((order == ROOM_FIRST && make_room(p, &room, err)) ||
+	/* What gets another place for its neighbours' sake needn't be moved before that. */
+	if (p->opt->mode == PLAN_LAYOUT && room_near_goal(p, &nearer, err))
+		return -1;
+	if ((order == ROOM_FIRST && room_make(p, &room, err)) ||
 	    (order == PARTS_FIRST && rounds_run(p, ROUND_ALL, &rounds, err)))
 		return -1;
 	do {
 		nearer = false;
-		if (rounds_run(p, ROUND_WHOLE, &rounds, err) || make_room(p, &room, err))
+		if (rounds_run(p, ROUND_WHOLE, &rounds, err) || room_make(p, &room, err))
+			return -1;
+		if (!room && evict_make_room(p, &room, err))
 			return -1;
 		if (!room && rounds_run(p, ROUND_ALL, &rounds, err))
 			return -1;
-		if (!room && !rounds && near_goal(p, &nearer, err))
+		if (!room && !rounds && room_near_goal(p, &nearer, err))
 			return -1;
 	} while (room || rounds || nearer);
 	return 0;
@@ -151,7 +60,7 @@ static int make(const struct snapshot *s, const struct planner_options *o, struc
 			     .opt = o,
 			     .ideal = ideal,
 			     .placer = { .geo = &s->geo },
-			     .sweep = order == SWEEP_FIRST };
+			     .sweep = order == SWEEP_FIRST || order == BUDGET_FIRST };
 	int rc = -1;
 	if (plan_new(&p.plan, err) || state_new(s, &p.st, err) ||
 	    schedule_init(&p.sched, p.st, p.plan, err) || rounds_find(&p, err) ||
@@ -212,28 +121,85 @@ static void keep_better(struct attempt *best, struct attempt *a)
 	*best = *a;
 }
 
-static int try_orders(const struct snapshot *s, const struct planner_options *o,
-		      struct ideal *ideal, struct attempt *best, struct error *err)
+static const enum order orders[] = { SWEEP_FIRST, CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST };
+
+#define ORDERS ((int)(sizeof(orders) / sizeof(*orders)))
+
+/* Need more orders be tried, from the i-th on? */
+static bool go_on(const struct attempt *best, int i, const struct planner_options *o,
+		  const struct summary *before)
 {
-	static const enum order order[] = { SWEEP_FIRST, CHEAP_FIRST, ROOM_FIRST, PARTS_FIRST };
+	return !i || !(good_enough(best->plan, o, before) ||
+		       (orders[i] == PARTS_FIRST && !excess_after(best->plan)));
+}
+
+/*
+ * None depends on another. Several at a time, if that doesn't take too much memory; those that
+ * would not have been tried one by one don't count.
+ */
+static int try_orders(const struct snapshot *s, const struct planner_options *o,
+		      struct ideal *ideal, const struct summary *before, struct attempt *best,
+		      struct error *err)
+{
+	struct attempt a[ORDERS] = { 0 };
+	struct error why[ORDERS] = { ERROR_INIT, ERROR_INIT, ERROR_INIT, ERROR_INIT };
+	int threads = before->runs > MANY ? 1 : (int)planner_threads(o), rc[ORDERS] = { 0 },
+	    all = 0;
+	for (int done = 0, next; done < ORDERS && !all && go_on(best, done, o, before);
+	     done = next) {
+		next = done ? done + threads : 1;
+		next = next < ORDERS ? next : ORDERS;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+		for (int i = done; i < next; i++)
+			rc[i] = make(s, o, ideal, orders[i], &a[i], &why[i]);
+		for (int i = done; i < next; i++) {
+			if (all || !go_on(best, i, o, before)) {
+				plan_free(a[i].plan);
+			} else if (rc[i]) {
+				*err = why[i];
+				all = -1;
+			} else {
+				keep_better(best, &a[i]);
+			}
+		}
+	}
+	return all;
+}
+
+static int try_all(const struct snapshot *s, const struct planner_options *o, struct ideal *ideal,
+		   struct attempt *best, struct error *err)
+{
 	struct summary before;
 	struct state *st = NULL;
 	int rc = -1;
-	if (state_new(s, &st, err) || state_summary(st, ideal, &before))
-		goto out;
-	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
-		struct attempt a;
-		if (i && (good_enough(best->plan, o, &before) ||
-			  (order[i] == PARTS_FIRST && !excess_after(best->plan))))
-			break;
-		if (make(s, o, ideal, order[i], &a, err))
-			goto out;
-		keep_better(best, &a);
-	}
-	rc = 0;
-out:
+	if (!state_new(s, &st, err) && !state_summary(st, ideal, &before))
+		rc = try_orders(s, o, ideal, &before, best, err);
 	state_free(st);
 	return rc;
+}
+
+/* If all of it is more than the budget: is a plan better that begins with what gains most? */
+static int try_budget(const struct snapshot *s, const struct planner_options *o,
+		      struct ideal *ideal, struct attempt *best, struct error *err)
+{
+	uint64_t excess, with, budget = o->budget_blocks;
+	struct attempt a;
+	if (!budget || plan_copy_blocks(best->plan) <= budget)
+		return 0;
+	if (budget_excess(best->plan, s, ideal, budget, &excess, err) ||
+	    make(s, o, ideal, BUDGET_FIRST, &a, err))
+		return -1;
+	if (budget_excess(a.plan, s, ideal, budget, &with, err)) {
+		plan_free(a.plan);
+		return -1;
+	}
+	if (with < excess) {
+		plan_free(best->plan);
+		*best = a;
+	} else {
+		plan_free(a.plan);
+	}
+	return 0;
 }
 
 int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,
@@ -244,7 +210,8 @@ int planner_make(const struct snapshot *s, const struct planner_options *o, stru
 	int rc = -1;
 	if (s->n_file >= UINT32_MAX)
 		return error_set(err, ERROR_OPERATION, "plan: too many files");
-	if (ideal_new(s, &ideal, err) || try_orders(s, o, ideal, &best, err))
+	if (ideal_new(s, &ideal, err) || try_all(s, o, ideal, &best, err) ||
+	    try_budget(s, o, ideal, &best, err))
 		goto out;
 	*out = best.plan;
 	best.plan = NULL;

@@ -84,6 +84,30 @@ static int set_aside(struct planner *p, size_t index, enum round kind, struct er
 	return 0;
 }
 
+bool rounds_spend(struct planner *p, uint64_t blocks)
+{
+	if (!p->limited)
+		return true;
+	if (blocks > p->left)
+		return false;
+	p->left -= blocks;
+	return true;
+}
+
+/* Puts the file where it shall be, if that is within the budget. */
+static int carry_out(struct planner *p, size_t file, const struct targets *t, bool *done,
+		     struct error *err)
+{
+	uint64_t copied = 0;
+	if (targets_moves(t, state_map(p->st, file), &p->moves, err))
+		return -1;
+	for (size_t i = 0; i < p->moves.n; i++)
+		copied += p->moves.at[i].unwritten ? 0 : p->moves.at[i].len;
+	if (!rounds_spend(p, copied))
+		return targets_give_back(t, p->st->free, err);
+	return schedule_file(&p->sched, file, p->moves.at, p->moves.n, done, err);
+}
+
 static int try_file(struct planner *p, size_t index, enum round kind, bool *changed,
 		    struct error *err)
 {
@@ -95,8 +119,7 @@ static int try_file(struct planner *p, size_t index, enum round kind, bool *chan
 	if (placement_files(&p->placer, map, p->snap->file[c->file].ino, ideal, kind != ROUND_WHOLE,
 			    p->st->free, &t, err))
 		return -1;
-	if (t && (targets_moves(t, map, &p->moves, err) ||
-		  schedule_file(&p->sched, c->file, p->moves.at, p->moves.n, &done, err)))
+	if (t && carry_out(p, c->file, t, &done, err))
 		return -1;
 	if (!done)
 		return set_aside(p, index, kind, err);
@@ -163,6 +186,8 @@ static int list_round(struct planner *p, enum round kind, struct error *err)
 		if (c->bad && worth_a_try(p, c, kind))
 			p->round[p->n_round++] = (struct weighted){ UINT64_MAX - c->excess, i };
 	}
+	if (p->limited)
+		return budget_sort(p, kind, err);
 	if (p->sweep && kind == ROUND_WHOLE)
 		return sort_by_window(p, err);
 	weighted_sort(p->round, p->n_round);
@@ -207,6 +232,23 @@ uint64_t rounds_excess(const struct planner *p)
 	uint64_t n = 0;
 	for (size_t i = 0; i < p->n_cand; i++)
 		n += p->cand[i].bad ? p->cand[i].excess : 0;
+	return n;
+}
+
+uint64_t rounds_price(uint64_t blocks, uint64_t gain)
+{
+	return (blocks > UINT64_MAX >> 16 ? UINT64_MAX : blocks << 16) / gain;
+}
+
+size_t rounds_by_price(struct planner *p)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < p->n_cand; i++) {
+		const struct candidate *c = &p->cand[i];
+		if (c->bad)
+			p->round[n++] = (struct weighted){ rounds_price(c->blocks, c->excess), i };
+	}
+	weighted_sort(p->round, n);
 	return n;
 }
 

@@ -45,8 +45,10 @@ struct planner {
 	size_t n_cand, cap_cand;
 	struct weighted *round;
 	size_t n_round;
+	bool limited; /* by gain for each block copied, as long as so many are left: */
+	uint64_t left;
 	bool sweep;   /* whole files go window by window; else those with most runs first */
-	size_t *file; /* scratch of a sweep, as the next */
+	size_t *file; /* scratch of a sweep, as the next; files that room is made for */
 	size_t *order;
 	struct map64 edge; /* block at the end or start of a run -> candidate that owns the run */
 };
@@ -57,6 +59,45 @@ int rounds_find(struct planner *p, struct error *err);
 int rounds_run(struct planner *p, enum round most, bool *any, struct error *err);
 /* Runs that the listed files have more than they need. */
 uint64_t rounds_excess(const struct planner *p);
+/* Takes so many blocks out of what may be spent; false: there aren't as many. */
+bool rounds_spend(struct planner *p, uint64_t blocks);
+/* What a run gained costs, scaled. */
+uint64_t rounds_price(uint64_t blocks, uint64_t gain);
+/* Lists the fragmented files in `round`, by that; gives how many they are. */
+size_t rounds_by_price(struct planner *p);
 void rounds_release(struct planner *p);
+
+/* ---- room.c: *better = false: nothing is changed ---- */
+
+/* Between batches, where no file is worse: what to go back to. */
+struct room_mark {
+	struct state *state;
+	struct plan plan; /* its lengths */
+	uint64_t left;
+};
+
+int room_set_mark(struct planner *p, struct room_mark *m, struct error *err);
+int room_take_back(struct planner *p, struct room_mark *m, struct error *err);
+void room_forget(struct room_mark *m);
+
+/* Makes room for all fragmented files; for the first n of `file`. */
+int room_make(struct planner *p, bool *better, struct error *err);
+int room_make_for(struct planner *p, size_t n, bool *better, struct error *err);
+/* Goes nearer to the mode's goal. */
+int room_near_goal(struct planner *p, bool *better, struct error *err);
+
+/* ---- evict.c: the same for a few files at a time ---- */
+
+int evict_make_room(struct planner *p, bool *better, struct error *err);
+
+/* ---- budget.c ---- */
+
+/* Weighs the files of the round by what a run gained costs, and sorts them. */
+int budget_sort(struct planner *p, enum round kind, struct error *err);
+/* Improves files by no more than the budget. */
+int budget_spend(struct planner *p, struct error *err);
+/* Runs more than needed where a run of this plan has to stop that may copy so many blocks. */
+int budget_excess(const struct plan *plan, const struct snapshot *s, const struct ideal *ideal,
+		  uint64_t blocks, uint64_t *excess, struct error *err);
 
 #endif

@@ -11,6 +11,7 @@
  * A heap of windows with O(log) updates: one for each window that a file has blocks in.
  */
 #include "plan_internal.h"
+#include "scaledefrag/sort.h"
 #include <stdlib.h>
 
 /* Windows are so many to a volume, but not shorter or longer than this (blocks). */
@@ -20,7 +21,7 @@
 
 /* A file has blocks in a window. */
 struct link {
-	uint64_t window; /* its number; later its index in `window` */
+	uint64_t window; /* its number, to sort by; later its index in `window` */
 	uint32_t file;	 /* index in the caller's list */
 	uint32_t blocks;
 };
@@ -83,22 +84,13 @@ static int link_file(struct sweep *s, uint32_t file, const struct filemap *map, 
 	return 0;
 }
 
-static int by_window(const void *a, const void *b)
-{
-	const struct link *x = a, *y = b;
-
-	if (x->window != y->window)
-		return x->window < y->window ? -1 : 1;
-	return (x->file > y->file) - (x->file < y->file);
-}
-
-/* Several extents in one window make one link. */
-static void merge_links(struct sweep *s)
+/* By window; in each, files come as they were listed. Several extents in one make one link. */
+static int merge_links(struct sweep *s, struct error *err)
 {
 	size_t n = 0;
 
-	if (s->n_link > 1)
-		qsort(s->link, s->n_link, sizeof(*s->link), by_window);
+	if (!sort_by_key(s->link, s->n_link, sizeof(*s->link)))
+		return error_nomem(err, "planning");
 	for (size_t i = 0; i < s->n_link; i++) {
 		struct link *last = n ? &s->link[n - 1] : NULL;
 
@@ -108,6 +100,7 @@ static void merge_links(struct sweep *s)
 			s->link[n++] = s->link[i];
 	}
 	s->n_link = n;
+	return 0;
 }
 
 /* From here on a link's window is an index. */
@@ -264,8 +257,7 @@ int sweep_order(const struct state *st, const size_t *file, size_t n, size_t *or
 		if (link_file(&s, (uint32_t)i, state_map(st, file[i]), err))
 			goto out;
 	}
-	merge_links(&s);
-	if (make_windows(&s, err) || index_files(&s, err))
+	if (merge_links(&s, err) || make_windows(&s, err) || index_files(&s, err))
 		goto out;
 	list(&s, order);
 	rc = 0;

@@ -6,12 +6,18 @@
  * they can be (no limit of a record's length), so that the number of records computed here is the
  * least possible one. The free blocks are a rangeset, used as a container; everything that concerns
  * one batch is in sorted arrays.
+ *
+ * Two halves, which run at the same time: files against their mappings, blocks against the free
+ * ones.
  */
 #include "verify.h"
 #include "scaledefrag/sort.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+
+/* Moves that are worth a second thread. */
+#define MANY 10000u
 
 /* ---- metadata blocks ---- */
 
@@ -241,12 +247,10 @@ static size_t find_file(const struct check *c, uint32_t ino)
 	return lo < c->snap->n_file && c->ino[lo] == ino ? lo : c->snap->n_file;
 }
 
-static int check_batch(struct check *c, const struct plan_batch *b)
+/* The files of a batch against their mappings. */
+static int check_files(struct check *c, const struct plan_batch *b)
 {
 	const struct plan *p = c->plan;
-	c->n_used = c->n_freed = c->n_node = 0;
-	c->copied = c->copies = c->metadata = 0;
-	c->last_inodes = UINT64_MAX;
 	if (!b->n_file || !verify_inside(b->first_file, b->n_file, p->n_file))
 		return verify_wrong(c, 0, "it has no files");
 	for (uint64_t i = 0; i < b->n_file; i++) {
@@ -256,11 +260,29 @@ static int check_batch(struct check *c, const struct plan_batch *b)
 			return verify_wrong(c, f->ino, "the snapshot has no such file");
 		if (i && f->ino <= f[-1].ino)
 			return verify_wrong(c, f->ino, "it is out of order, or twice in the batch");
-		if (verify_file(c, f, file) || count_file_blocks(c, f))
+		if (verify_file(c, f, file))
 			return -1;
 		note_runs(c, file);
 	}
-	if (check_used(c) || check_freed(c) || check_limits(c, b) || check_rest(c, b))
+	return check_rest(c, b);
+}
+
+/* The blocks of a batch against the free ones. What check_files() would find wrong does no harm
+ * here; it need not be found. */
+static int check_blocks(struct check *c, const struct plan_batch *b)
+{
+	const struct plan *p = c->plan;
+	c->n_used = c->n_freed = c->n_node = 0;
+	c->copied = c->copies = c->metadata = 0;
+	c->last_inodes = UINT64_MAX;
+	if (!verify_inside(b->first_file, b->n_file, p->n_file))
+		return verify_wrong(c, 0, "it has no files");
+	for (uint64_t i = 0; i < b->n_file; i++) {
+		const struct plan_file *f = &p->file[b->first_file + i];
+		if (verify_list_file(c, f) || count_file_blocks(c, f))
+			return -1;
+	}
+	if (check_used(c) || check_freed(c) || check_limits(c, b))
 		return -1;
 	return update_free(c);
 }
@@ -330,24 +352,31 @@ static int check_prediction(struct check *c)
 	return 0;
 }
 
-static int start(struct check *c)
+static int start_files(struct check *c)
 {
-	const struct geometry *g = &c->snap->geo;
 	size_t n = c->snap->n_file;
-	struct state *st;
 	c->ino = malloc((n + 1) * sizeof(*c->ino));
 	c->image = calloc(n + 1, sizeof(struct image *));
 	c->worse = calloc(n + 1, sizeof(*c->worse));
+	if (!c->ino || !c->image || !c->worse)
+		return error_nomem(c->err, "verifying the plan");
+	for (size_t i = 0; i < n; i++)
+		c->ino[i] = c->snap->file[i].ino;
+	return 0;
+}
+
+static int start_blocks(struct check *c)
+{
+	const struct geometry *g = &c->snap->geo;
+	struct state *st;
 	c->bitmap.n = g->groups;
 	c->bitmap.batch = calloc(c->bitmap.n + 1, sizeof(*c->bitmap.batch));
 	c->descriptors.n = g->groups / g->desc_per_block + 1;
 	c->descriptors.batch = calloc(c->descriptors.n + 1, sizeof(*c->descriptors.batch));
-	if (!c->ino || !c->image || !c->worse || !c->bitmap.batch || !c->descriptors.batch)
+	if (!c->bitmap.batch || !c->descriptors.batch)
 		return error_nomem(c->err, "verifying the plan");
 	if (c->plan->n_batch >= UINT32_MAX)
 		return error_set(c->err, ERROR_OPERATION, "plan: it has too many batches");
-	for (size_t i = 0; i < n; i++)
-		c->ino[i] = c->snap->file[i].ino;
 	if (state_new(c->snap, &st, c->err)) /* takes avoided blocks out of the free ones */
 		return -1;
 	c->free = st->free;
@@ -376,14 +405,39 @@ static void release(struct check *c)
 	free(c->own);
 }
 
+/* One half of the proof, batch by batch, up to the first violation. */
+static int check_half(struct check *c, int (*start)(struct check *),
+		      int (*batch)(struct check *, const struct plan_batch *))
+{
+	int rc = start(c);
+	while (!rc && c->batch < c->plan->n_batch) {
+		rc = batch(c, &c->plan->batch[c->batch]);
+		c->batch += !rc;
+	}
+	return rc;
+}
+
 int planner_verify(const struct snapshot *s, const struct plan *p, struct error *err)
 {
-	struct check c = { .snap = s, .plan = p, .err = err };
-	int rc = start(&c);
-	for (; c.batch < p->n_batch && !rc; c.batch++)
-		rc = check_batch(&c, &p->batch[c.batch]);
-	if (!rc)
-		rc = check_prediction(&c);
-	release(&c);
-	return rc;
+	struct error why[2] = { ERROR_INIT, ERROR_INIT };
+	struct check half[2] = { { .snap = s, .plan = p, .err = &why[0] },
+				 { .snap = s, .plan = p, .err = &why[1] } };
+	int rc[2], all = -1;
+	/* They know nothing of each other; what is wrong is told as if they took turns. */
+#pragma omp parallel for num_threads(2) if (p->n_move >= MANY)
+	for (int i = 0; i < 2; i++)
+		rc[i] = check_half(&half[i], i ? start_blocks : start_files,
+				   i ? check_blocks : check_files);
+	if (rc[0] || rc[1]) {
+		*err = why[!rc[0] || (rc[1] && half[1].batch < half[0].batch)];
+		goto out;
+	}
+	half[0].free = half[1].free;
+	half[1].free = NULL;
+	half[0].err = err;
+	all = check_prediction(&half[0]);
+out:
+	release(&half[0]);
+	release(&half[1]);
+	return all;
 }

@@ -44,6 +44,7 @@ struct seen {
 	size_t n;
 };
 
+/* Each half has one of its own, and uses its part of it. */
 struct check {
 	const struct snapshot *snap;
 	const struct plan *plan;
@@ -84,6 +85,8 @@ static inline bool verify_inside(uint64_t first, uint64_t n, size_t all)
 /* In clusters, of `ratio` blocks. */
 uint64_t verify_runs(const struct image *im, uint64_t ratio);
 uint64_t verify_blocks(const struct image *im, uint64_t ratio);
+/* Lists the blocks that the batch takes and frees for this file. */
+int verify_list_file(struct check *c, const struct plan_file *f);
 /* Checks what the batch does to this file, and makes its new image. */
 int verify_file(struct check *c, const struct plan_file *f, size_t file);
 void verify_push(struct image *im, struct piece p);

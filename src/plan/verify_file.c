@@ -131,22 +131,11 @@ static uint64_t least_records(const struct image *im)
 
 /* ---- one file of a batch ---- */
 
-static int use(struct check *c, uint32_t ino, uint64_t start, uint64_t len, enum use what)
+static int check_inside(struct check *c, uint32_t ino, uint64_t start, uint64_t len)
 {
 	if (!len || start < c->snap->geo.first_data_block || start >= c->snap->geo.blocks ||
 	    len > c->snap->geo.blocks - start)
 		return verify_wrong(c, ino, "block %" PRIu64 " is outside the file system", start);
-	if (verify_more(c, &c->used, c->n_used + 1, &c->cap_used, sizeof(*c->used)))
-		return -1;
-	c->used[c->n_used++] = (struct used){ start, len, ino, what };
-	return 0;
-}
-
-static int release(struct check *c, uint64_t start, uint64_t len)
-{
-	if (verify_more(c, &c->freed, c->n_freed + 1, &c->cap_freed, sizeof(*c->freed)))
-		return -1;
-	c->freed[c->n_freed++] = (struct range){ start, len };
 	return 0;
 }
 
@@ -188,11 +177,8 @@ static int check_moves(struct check *c, const struct plan_file *f, const struct 
 			return verify_wrong(c, f->ino,
 					    "moves are empty, overlap or are out of order");
 		end = (uint64_t)m[i].lblk + m[i].len;
-		if (use(c, f->ino, m[i].to, m[i].len, USE_TARGET) ||
-		    release(c, m[i].from, m[i].len))
+		if (check_inside(c, f->ino, m[i].to, m[i].len))
 			return -1;
-		c->copied += m[i].unwritten ? 0 : m[i].len;
-		c->copies += !m[i].unwritten;
 	}
 	if (c->snap->geo.cluster_blocks > 1)
 		return verify_clusters(c, f, im, next);
@@ -258,12 +244,8 @@ static int check_nodes(struct check *c, const struct plan_file *f, const struct 
 	size_t n;
 	if (check_own_nodes(c, f, im) || next_nodes(c, f, im))
 		return -1;
-	for (size_t i = 0; i < f->n_freed; i++) {
-		if (release(c, c->plan->node[f->first_freed + i], 1))
-			return -1;
-	}
 	for (size_t i = 0; i < f->n_taken; i++) {
-		if (use(c, f->ino, c->plan->node[f->first_taken + i], 1, USE_NODE))
+		if (check_inside(c, f->ino, c->plan->node[f->first_taken + i], 1))
 			return -1;
 	}
 	n = next->n_node;
@@ -279,15 +261,64 @@ static int check_nodes(struct check *c, const struct plan_file *f, const struct 
 	return 0;
 }
 
-int verify_file(struct check *c, const struct plan_file *f, size_t file)
+static int check_lists(struct check *c, const struct plan_file *f)
 {
 	const struct plan *p = c->plan;
-	const struct image *im = image_of(c, file);
 	if (!f->n_move || !verify_inside(f->first_move, f->n_move, p->n_move) ||
 	    !verify_inside(f->first_freed, f->n_freed, p->n_node) ||
 	    !verify_inside(f->first_taken, f->n_taken, p->n_node) ||
 	    !verify_inside(f->first_kept, f->n_kept, p->n_node))
 		return verify_wrong(c, f->ino, "it has no moves");
+	return 0;
+}
+
+static int use(struct check *c, uint32_t ino, uint64_t start, uint64_t len, enum use what)
+{
+	if (check_inside(c, ino, start, len) ||
+	    verify_more(c, &c->used, c->n_used + 1, &c->cap_used, sizeof(*c->used)))
+		return -1;
+	c->used[c->n_used++] = (struct used){ start, len, ino, what };
+	return 0;
+}
+
+static int release(struct check *c, uint32_t ino, uint64_t start, uint64_t len)
+{
+	if (check_inside(c, ino, start, len) ||
+	    verify_more(c, &c->freed, c->n_freed + 1, &c->cap_freed, sizeof(*c->freed)))
+		return -1;
+	c->freed[c->n_freed++] = (struct range){ start, len };
+	return 0;
+}
+
+int verify_list_file(struct check *c, const struct plan_file *f)
+{
+	const struct move *m = c->plan->move + f->first_move;
+	const uint64_t *node = c->plan->node;
+	if (check_lists(c, f))
+		return -1;
+	for (size_t i = 0; i < f->n_move; i++) {
+		if (use(c, f->ino, m[i].to, m[i].len, USE_TARGET) ||
+		    release(c, f->ino, m[i].from, m[i].len))
+			return -1;
+		c->copied += m[i].unwritten ? 0 : m[i].len;
+		c->copies += !m[i].unwritten;
+	}
+	for (size_t i = 0; i < f->n_freed; i++) {
+		if (release(c, f->ino, node[f->first_freed + i], 1))
+			return -1;
+	}
+	for (size_t i = 0; i < f->n_taken; i++) {
+		if (use(c, f->ino, node[f->first_taken + i], 1, USE_NODE))
+			return -1;
+	}
+	return 0;
+}
+
+int verify_file(struct check *c, const struct plan_file *f, size_t file)
+{
+	const struct image *im = image_of(c, file);
+	if (check_lists(c, f))
+		return -1;
 	/* Each end of a move splits one piece at most. */
 	if (!im || reserve(c, &c->next, im->n_piece + 2 * f->n_move, im->n_node + f->n_taken) ||
 	    check_moves(c, f, im))

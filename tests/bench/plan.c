@@ -2,7 +2,8 @@
 /*
  * bench-plan: how long planning takes, and what it needs. Nothing is judged here.
  *
- *   bench-plan [--extents N] [--seed N] [--mode files|free|slabs|shrink] [--dump | --plan] [FILE]
+ *   bench-plan [--extents N] [--seed N] [--threads N]
+ *              [--mode files|free|slabs|shrink] [--dump | --plan] [FILE]
  *
  * FILE: a snapshot as text (--dump-snapshot); else an aged volume is made up. --dump prints the
  * snapshot, --plan the plan, instead of the figures.
@@ -65,11 +66,12 @@ static int parse_args(int argc, char **argv, struct args *a)
 	static const struct option options[] = { { "extents", required_argument, NULL, 'e' },
 						 { "seed", required_argument, NULL, 's' },
 						 { "mode", required_argument, NULL, 'm' },
+						 { "threads", required_argument, NULL, 't' },
 						 { "dump", no_argument, NULL, 'd' },
 						 { "plan", no_argument, NULL, 'p' },
 						 { NULL, 0, NULL, 0 } };
 	int c;
-	*a = (struct args){ .extents = 155000, .seed = 1, .mode = "files" };
+	*a = (struct args){ .extents = 155000, .seed = 1, .mode = "files", .plan.threads = 2 };
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == 'e')
 			a->extents = strtoull(optarg, NULL, 10);
@@ -77,6 +79,8 @@ static int parse_args(int argc, char **argv, struct args *a)
 			a->seed = strtoull(optarg, NULL, 10);
 		else if (c == 'm')
 			a->mode = optarg;
+		else if (c == 't')
+			a->plan.threads = (unsigned)strtoul(optarg, NULL, 10);
 		else if (c == 'd')
 			a->dump = true;
 		else if (c == 'p')

@@ -282,6 +282,132 @@ static void test_planner_make__random_volumes(void **state)
 	}
 }
 
+/* Runs more than needed where a run stops that may copy so many blocks. */
+static uint64_t excess_within(const struct snapshot *s, const struct plan *p, uint64_t blocks)
+{
+	struct error err = ERROR_INIT;
+	struct summary sum;
+	struct state *st;
+	struct ideal *id;
+	uint64_t copied = 0, least;
+	assert_int_equal(state_new(s, &st, &err), 0);
+	assert_int_equal(ideal_new(s, &id, &err), 0);
+	state_summary(st, id, &sum);
+	least = sum.runs - sum.ideal_runs;
+	for (size_t i = 0; i < p->n_batch; i++) {
+		copied += p->batch[i].copy_blocks;
+		if (copied > blocks)
+			break;
+		assert_int_equal(plan_apply(p, i, NULL, st, &err), 0);
+		state_summary(st, id, &sum);
+		if (p->batch[i].rest)
+			least = sum.runs - sum.ideal_runs;
+	}
+	ideal_free(id);
+	state_free(st);
+	return least;
+}
+
+/* For the same blocks, at least what the plan that knows no budget gains; and often more. */
+static void test_planner_make__budget(void **state)
+{
+	unsigned better = 0;
+	(void)state;
+	for (uint64_t seed = 1; seed <= 300; seed++) {
+		struct snapshot *s = randomvol_make(seed);
+		struct planner_options o = files;
+		struct error err = ERROR_INIT;
+		struct plan *p, *q;
+		uint64_t plain, with;
+		assert_int_equal(planner_make(s, &o, &p, &err), 0);
+		o.budget_blocks = plan_copy_blocks(p) / 3 + 1;
+		assert_int_equal(planner_make(s, &o, &q, &err), 0);
+		if (planner_verify(s, q, &err))
+			fail_msg("seed %u: %s", (unsigned)seed, err.text);
+		plain = excess_within(s, p, o.budget_blocks);
+		with = excess_within(s, q, o.budget_blocks);
+		if (with > plain)
+			fail_msg("seed %u: it gains less with a budget", (unsigned)seed);
+		better += with < plain;
+		plan_free(p);
+		plan_free(q);
+		snapshot_free(s);
+	}
+	assert_true(better > 50);
+}
+
+/* File 12 needs 12 blocks for one run, file 13 needs one. */
+static void test_planner_make__budget_takes_the_better_one(void **state)
+{
+	struct planner_options o = files;
+	(void)state;
+	o.budget_blocks = 5;
+	plans_with(GEO "\n" LIMITS "file 12 file depth 0\next 0 12 10\next 12 12 40\n"
+		       "file 13 file depth 0\next 0 6 60\next 6 1 70\nfree 22 12\nfree 66 1\n",
+		   "plan 1\nbatch 0 copy 1 journal 3 rest\nfile 13 last\nmove 6 1 70 66\n"
+		   "batch 1 copy 12 journal 3 rest\nfile 12 last\nmove 12 12 40 22\n",
+		   &o);
+}
+
+/*
+ * 50 files of 10 blocks, each block somewhere else, and 10 single free blocks: gaps are merged,
+ * files move in one after the other, and a run may stop at any time.
+ */
+static void test_planner_make__hardly_any_free_blocks(void **state)
+{
+	char text[32768];
+	int n = snprintf(text, sizeof(text), "%s\n" LIMITS, GEO);
+	unsigned at = 0;
+	struct snapshot *s;
+	struct error err = ERROR_INIT;
+	struct plan *p;
+	(void)state;
+	for (unsigned i = 0; i < 50; i++) {
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "file %u file depth 1\n", 12 + i);
+		for (unsigned k = 0; k < 10; k++) {
+			at = (at + 37) % 510;
+			if (at % 51 == 0)
+				at = (at + 37) % 510;
+			n += snprintf(text + n, sizeof(text) - (size_t)n, "ext %u 1 %u\n", k,
+				      20 + at);
+		}
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "node 0 %u 10\n", 650 + 2 * i);
+	}
+	for (unsigned i = 0; i < 10; i++)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "free %u 1\n", 20 + 51 * i);
+	if (snapshot_parse(text, &s, &err) || planner_make(s, &files, &p, &err) ||
+	    planner_verify(s, p, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(p->predicted.frag_files, 0);
+	for (size_t i = 0; i < p->n_batch; i++)
+		assert_true(p->batch[i].rest);
+	plan_free(p);
+	snapshot_free(s);
+}
+
+static void test_planner_make__same_plan_for_any_threads(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		struct snapshot *s = randomvol_make(seed);
+		struct planner_options o = { .mode = (enum plan_mode)(seed % 3) };
+		struct error err = ERROR_INIT;
+		struct plan *p, *q;
+		char *a, *b;
+		assert_int_equal(planner_make(s, &o, &p, &err), 0);
+		o.threads = 3;
+		assert_int_equal(planner_make(s, &o, &q, &err), 0);
+		a = plan_text(p);
+		b = plan_text(q);
+		assert_string_equal(a, b);
+		free(a);
+		free(b);
+		plan_free(p);
+		plan_free(q);
+		snapshot_free(s);
+	}
+}
+
 static void test_planner_make__same_plan_twice(void **state)
 {
 	(void)state;
@@ -331,6 +457,10 @@ int main(void)
 		cmocka_unit_test(test_planner_make__takes_back_useless_pieces),
 		cmocka_unit_test(test_planner_make__long_fragments_are_good),
 		cmocka_unit_test(test_planner_make__one_free_block),
+		cmocka_unit_test(test_planner_make__budget_takes_the_better_one),
+		cmocka_unit_test(test_planner_make__budget),
+		cmocka_unit_test(test_planner_make__hardly_any_free_blocks),
+		cmocka_unit_test(test_planner_make__same_plan_for_any_threads),
 		cmocka_unit_test(test_planner_make__same_plan_twice),
 		cmocka_unit_test(test_planner_make__random_volumes),
 	};
