@@ -52,14 +52,16 @@ struct run {
 	/* Inodes whose mapping changed in this run; from run_settle_touched() on sorted, unique. */
 	struct touched *touched;
 	size_t n_touched, cap_touched;
-	/* Blocks that this run wrote or freed since it last made holes; NULL: none, or not asked
-	 * for.
-	 */
+	struct rangeset *near; /* the block groups that lost or gained blocks; NULL: none */
+	/* Blocks that this run wrote or freed and did not make holes of; NULL: none, or not asked
+	 * for. */
 	struct rangeset *written;
-	size_t n_noted;	      /* batches of this round that are in `written`, or were */
-	uint64_t spent_noted; /* of `spent`: theirs */
-	bool discard_failed;  /* not to be tried again */
-	uint64_t spent_holes; /* of `spent`: what was copied before holes were last made */
+	size_t n_noted;	       /* batches of this round that are in `written`, or were */
+	uint64_t spent_noted;  /* of `spent`: theirs */
+	bool discard_failed;   /* not to be tried again */
+	uint64_t spent_holes;  /* of `spent`: what was copied before holes were last made */
+	uint64_t left_written; /* bytes that holes could have been made of then, and were not */
+	bool unwritten; /* a batch in `written` moved blocks that may be holes in the image */
 };
 
 void run_phase(struct run *run, enum report_phase phase);

@@ -55,8 +55,12 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 int scan_files(struct volume *v, const uint32_t *inos, size_t n, unsigned queue_depth,
 	       struct filemap *maps, struct error *err);
 
-/* Free blocks and free runs re-read from the block bitmaps on the disk. */
-int scan_free(struct volume *v, unsigned threads, struct rangeset **out, struct error *err);
+/*
+ * Free blocks re-read from the block bitmaps on the disk: of the groups that hold some of the
+ * blocks `near`, or of all where that is NULL.
+ */
+int scan_free(struct volume *v, unsigned threads, const struct rangeset *near,
+	      struct rangeset **out, struct error *err);
 
 /*
  * One path for each inode (sorted), by walking the directories: the first name found in a

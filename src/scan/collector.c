@@ -18,7 +18,8 @@ struct part {
 
 struct collector {
 	const struct source *src;
-	bool free_only; /* block bitmaps alone */
+	bool free_only;		     /* block bitmaps alone */
+	const struct rangeset *near; /* of groups that hold some of these blocks; NULL: of all */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;
 	struct part **part; /* per group, while it waits for groups before it */
@@ -32,6 +33,9 @@ static void scan_group(const struct collector *c, uint32_t group, struct scratch
 {
 	const struct source *src = c->src;
 
+	if (c->near && !rangeset_overlaps(c->near, geometry_group_first(src->geo, group),
+					  geometry_group_blocks(src->geo, group)))
+		return;
 	p->failed = source_stopped(src, &p->err) ||
 		    freespace_scan_group(src, group, s->bitmap, &p->h, &p->err);
 	if (p->failed || c->free_only)
@@ -316,10 +320,11 @@ out:
 	return ret;
 }
 
-int scan_free(struct volume *v, unsigned threads, struct rangeset **out, struct error *err)
+int scan_free(struct volume *v, unsigned threads, const struct rangeset *near,
+	      struct rangeset **out, struct error *err)
 {
 	struct source src;
-	struct collector c = { .src = &src, .free_only = true };
+	struct collector c = { .src = &src, .free_only = true, .near = near };
 	struct rangeset *rs = NULL;
 	int ret = -1;
 
