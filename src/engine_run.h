@@ -22,7 +22,8 @@ struct touched {
 struct run {
 	const struct engine_options *o;
 	struct report *r;
-	uint64_t memory;     /* bytes */
+	uint64_t memory;     /* bytes; for buffers alone, unless o->memory is set */
+	uint64_t known;	     /* bytes of snapshot and state */
 	uint32_t block_size; /* bytes */
 	struct volume *v;
 	struct commit *c;
@@ -96,6 +97,12 @@ void run_settle_touched(struct run *run);
 uint64_t run_worse(const struct run *run); /* files with more runs than then */
 /* Reads the touched files and the free space anew and fails if they are not what the state says. */
 int run_reread(struct run *run, struct error *err);
+
+/* Refuses where planning the snapshot would take more than --memory. */
+int run_check_plan_memory(struct run *run, enum plan_mode mode, struct error *err);
+/* What is left of it for copies; refuses where that is too little. */
+int run_share_memory(struct run *run, uint64_t *copies, struct error *err);
+uint64_t run_commit_memory(const struct run *run); /* bytes of a transaction */
 
 /*
  * Slabs for the planner: `wish` bytes each (engine_options.slab), on a volume of this place and

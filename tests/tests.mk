@@ -39,6 +39,8 @@ $(BUILD)/bench-threads: $(BUILD)/tests/bench/threads.o $(BUILD)/tests/bench/simt
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) $(SIM_WRAP) -o $@ $^ $(LIBS)
 $(BUILD)/bench-%: $(BUILD)/tests/bench/%.o $(foreach m,model base,$(call lib,$(m)))
+MKSCALE := $(BUILD)/mkscale
+$(MKSCALE): $(BUILD)/tests/bench/mkscale.o $(BUILD)/support.a
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 

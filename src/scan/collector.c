@@ -24,6 +24,7 @@ struct collector {
 	void *ctx;
 	struct part **part; /* per group, while it waits for groups before it */
 	uint32_t merged;    /* groups appended so far */
+	struct footprint size;
 	struct harvest all;
 	struct error err;
 	atomic_bool failed;
@@ -51,6 +52,16 @@ static void part_free(struct part *p)
 	free(p);
 }
 
+/* Parts that memory does not suffice for are counted only, so that it can be said what would. */
+static int append(struct collector *c, struct part *p)
+{
+	footprint_add(&c->size, &p->h);
+	if (!c->src->memory || c->size.bytes <= c->src->memory)
+		return harvest_append(&c->all, &p->h, &p->err);
+	harvest_release(&c->all);
+	return 0;
+}
+
 /* Appends all parts that are due. One thread at a time. */
 static void merge(struct collector *c, uint32_t group, struct part *p)
 {
@@ -60,7 +71,7 @@ static void merge(struct collector *c, uint32_t group, struct part *p)
 	while (c->merged < groups && c->part[c->merged] && !atomic_load(&c->failed)) {
 		struct part *due = c->part[c->merged];
 
-		if (due->failed || harvest_append(&c->all, &due->h, &due->err)) {
+		if (due->failed || append(c, due)) {
 			c->err = due->err;
 			atomic_store(&c->failed, true);
 			return;
@@ -121,7 +132,7 @@ static int collect(struct collector *c, unsigned threads, struct error *err)
 	free(c->part);
 	c->part = NULL;
 	if (!atomic_load(&c->failed))
-		return 0;
+		return footprint_check(c->src, &c->size, err);
 	*err = c->err;
 	return -1;
 }
@@ -298,14 +309,18 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 		return -1;
 	src.exclude = o->exclude;
 	src.n_exclude = o->n_exclude;
+	src.memory = o->memory;
 	ext2fs_flush_icache(volume_fs(v)); /* it may be older than a commit */
-	if (collect(&c, o->threads, err) || claim_xattrs(&c.all, err) ||
+	if (collect(&c, o->threads, err))
+		goto out;
+	src.taken = c.size.bytes;
+	if (claim_xattrs(&c.all, err) ||
 	    trees_read(&src, c.all.file, c.all.root, c.all.n_root, err) ||
 	    mapped_read(&src, c.all.file, c.all.mapped, c.all.n_mapped, err) ||
-	    check_solid(&src, &c.all, err) || claim_trees(&c.all, err) ||
-	    crosscheck(&src, &c.all, err) || resize_check(&src, &c.all.claims, err) ||
-	    boot_refuse_quota(&src, err) || boot_pin(&src, &c.all, err) ||
-	    scope_apply(&src, o->scope, o->n_scope, &c.all, err))
+	    check_solid(&src, &c.all, err) || footprint_check_all(&src, &c.all, err) ||
+	    claim_trees(&c.all, err) || crosscheck(&src, &c.all, err) ||
+	    resize_check(&src, &c.all.claims, err) || boot_refuse_quota(&src, err) ||
+	    boot_pin(&src, &c.all, err) || scope_apply(&src, o->scope, o->n_scope, &c.all, err))
 		goto out;
 	ret = make_snapshot(&src, &c.all, o, &s, err);
 	if (!ret && o->order)

@@ -4,6 +4,7 @@
  * what is claimed is exactly what the block bitmaps mark as in use. The groups' free counts have
  * been compared with the bitmaps while those were read.
  */
+#include "scaledefrag/sort.h"
 #include "scan_internal.h"
 
 #include <inttypes.h>
@@ -21,6 +22,23 @@ static int compare_claims(const void *a, const void *b)
 	if (x->who != y->who)
 		return x->who < y->who ? -1 : 1;
 	return x->len < y->len ? -1 : x->len > y->len;
+}
+
+/* Claims of one start are rare (they are damage), but are named in a fixed order. */
+static void sort_claims(struct claims *cl)
+{
+	if (!cl->n)
+		return;
+	if (!sort_by_key(cl->c, cl->n, sizeof(*cl->c))) {
+		qsort(cl->c, cl->n, sizeof(*cl->c), compare_claims);
+		return;
+	}
+	for (size_t from = 0, to; from < cl->n; from = to) {
+		for (to = from + 1; to < cl->n && cl->c[to].start == cl->c[from].start; to++)
+			;
+		if (to > from + 1)
+			qsort(cl->c + from, to - from, sizeof(*cl->c), compare_claims);
+	}
 }
 
 static const char *name_of(const struct claim *c, char *buf, size_t size)
@@ -87,8 +105,7 @@ static int compare_with_bitmaps(const struct source *src, const struct harvest *
 
 int crosscheck(const struct source *src, struct harvest *h, struct error *err)
 {
-	if (h->claims.n > 1)
-		qsort(h->claims.c, h->claims.n, sizeof(*h->claims.c), compare_claims);
+	sort_claims(&h->claims);
 	if (check_overlaps(src, &h->claims, err))
 		return -1;
 	return compare_with_bitmaps(src, h, err);
