@@ -292,7 +292,7 @@ static bool same_map(const struct filemap *a, const struct filemap *b)
 /* The set's next range, of which what lies before `end` counts. */
 static bool next_before(const struct rangeset *rs, uint64_t at, uint64_t end, struct range *r)
 {
-	if (!rangeset_next(rs, at, r) || r->start >= end)
+	if (at >= end || !rangeset_next(rs, at, r) || r->start >= end)
 		return false;
 	if (r->start < at) {
 		r->len -= at - r->start;

@@ -39,6 +39,9 @@ $(BUILD)/bench-threads: $(BUILD)/tests/bench/threads.o $(BUILD)/tests/bench/simt
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) $(SIM_WRAP) -o $@ $^ $(LIBS)
 $(BUILD)/bench-%: $(BUILD)/tests/bench/%.o $(foreach m,model base,$(call lib,$(m)))
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
 MKSCALE := $(BUILD)/mkscale
 $(MKSCALE): $(BUILD)/tests/bench/mkscale.o $(BUILD)/support.a
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
@@ -76,4 +79,7 @@ bench-profile: bench-programs ## instructions by function (valgrind; ARGS="IMAGE
 	$(Q)scripts/bench-profile $(ARGS)
 bench-plan: $(BENCH_PLAN) ## seconds and memory of planning, mode by mode (EXTENTS=N)
 	$(Q)for m in files free slabs shrink; do $(BENCH_PLAN) --extents $(or $(EXTENTS),155000) --mode $$m; done
+.PHONY: bench-scale
+bench-scale: $(BIN) $(MKSCALE) ## scan, plan and memory with millions of files (FILES, RUNS, SIZE)
+	$(Q)scripts/bench-scale $(BIN) $(MKSCALE)
 include tests/fuzz/fuzz.mk
