@@ -172,7 +172,7 @@ struct scaledefrag_options {
 	unsigned list;	      /* how many files to list as still fragmented */
 	unsigned threads;     /* 0: processors, at most 16 */
 	unsigned queue_depth; /* requests in flight; 0: 128 */
-	uint64_t memory;      /* for buffers; 0: 192 MiB */
+	uint64_t memory;      /* bytes; 0: 192 MiB for buffers, and what the volume takes */
 	uint64_t batch_bytes; /* copied in one transaction, at least 1 MiB; 0: 256 MiB */
 	/* The time written to the file system; NULL: the clock's. With the same time, image and
 	 * options, the bytes are the same. */

@@ -35,10 +35,9 @@ static void move_progress(void *ctx, uint64_t bytes)
 
 int run_start_mover(struct run *run, struct error *err)
 {
-	const struct move_options mo = {
+	struct move_options mo = {
 		.threads = run->o->threads,
 		.queue_depth = run->o->queue_depth,
-		.memory = run->memory / 4 * 3, /* a quarter is the commit's */
 		.block_size = run->block_size,
 		.rotational = volume_place(run->v)->rotational,
 		.verify = run->o->verify || volume_device(run->v)->fuse,
@@ -48,6 +47,8 @@ int run_start_mover(struct run *run, struct error *err)
 		.ctx = run,
 	};
 
+	if (run_share_memory(run, &mo.memory, err))
+		return -1;
 	return move_open(volume_device(run->v), run->p, &mo, &run->m, err);
 }
 

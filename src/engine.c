@@ -90,7 +90,7 @@ static int open_all(struct run *run, struct error *err)
 {
 	const struct commit_options co = {
 		.queue_depth = run->o->queue_depth,
-		.memory = run->memory / 4,
+		.memory = run_commit_memory(run),
 		.clock = run->o->clock,
 		.clock_ctx = run->o->clock_ctx,
 	};
@@ -151,6 +151,7 @@ static int make_plan(struct run *run, struct error *err)
 		.order = run->o->plan.mode == PLAN_LAYOUT || run->o->measure,
 		.front = run->o->front,
 		.growth = run->o->plan.reserve > 0,
+		.memory = run->o->memory,
 		.progress = scan_progress,
 		.ctx = run,
 		.stop = &run->stop,
@@ -161,6 +162,7 @@ static int make_plan(struct run *run, struct error *err)
 	run_drop_plan(run);
 	run_phase(run, PHASE_SCAN);
 	if (scan_volume(run->v, &so, &run->s, err) || commit_quota(run->c, run->s, err) ||
+	    run_check_plan_memory(run, run->o->plan.mode, err) ||
 	    ideal_new(run->s, &run->ideal, err) || state_new(run->s, &run->st, err))
 		return -1;
 	if (!run->rounds++) {

@@ -22,7 +22,8 @@ struct touched {
 struct run {
 	const struct engine_options *o;
 	struct report *r;
-	uint64_t memory;     /* bytes */
+	uint64_t memory;     /* bytes; for buffers alone, unless o->memory is set */
+	uint64_t known;	     /* bytes of snapshot and state */
 	uint32_t block_size; /* bytes; with bigalloc of a cluster */
 	struct volume *v;
 	struct commit *c;
@@ -52,14 +53,16 @@ struct run {
 	/* Inodes whose mapping changed in this run; from run_settle_touched() on sorted, unique. */
 	struct touched *touched;
 	size_t n_touched, cap_touched;
-	/* Blocks that this run wrote or freed since it last made holes; NULL: none, or not asked
-	 * for.
-	 */
+	struct rangeset *near; /* the block groups that lost or gained blocks; NULL: none */
+	/* Blocks that this run wrote or freed and did not make holes of; NULL: none, or not asked
+	 * for. */
 	struct rangeset *written;
-	size_t n_noted;	      /* batches of this round that are in `written`, or were */
-	uint64_t spent_noted; /* of `spent`: theirs */
-	bool discard_failed;  /* not to be tried again */
-	uint64_t spent_holes; /* of `spent`: what was copied before holes were last made */
+	size_t n_noted;	       /* batches of this round that are in `written`, or were */
+	uint64_t spent_noted;  /* of `spent`: theirs */
+	bool discard_failed;   /* not to be tried again */
+	uint64_t spent_holes;  /* of `spent`: what was copied before holes were last made */
+	uint64_t left_written; /* bytes that holes could have been made of then, and were not */
+	bool unwritten; /* a batch in `written` moved blocks that may be holes in the image */
 };
 
 void run_phase(struct run *run, enum report_phase phase);
@@ -94,6 +97,12 @@ void run_settle_touched(struct run *run);
 uint64_t run_worse(const struct run *run); /* files with more runs than then */
 /* Reads the touched files and the free space anew and fails if they are not what the state says. */
 int run_reread(struct run *run, struct error *err);
+
+/* Refuses where planning the snapshot would take more than --memory. */
+int run_check_plan_memory(struct run *run, enum plan_mode mode, struct error *err);
+/* What is left of it for copies; refuses where that is too little. */
+int run_share_memory(struct run *run, uint64_t *copies, struct error *err);
+uint64_t run_commit_memory(const struct run *run); /* bytes of a transaction */
 
 /*
  * Slabs for the planner: `wish` bytes each (engine_options.slab), on a volume of this place and

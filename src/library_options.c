@@ -16,8 +16,6 @@ void library_defaults(struct scaledefrag_options *o)
 		o->threads = (unsigned)cpus;
 	if (!o->queue_depth)
 		o->queue_depth = QUEUE_DEPTH_DEFAULT;
-	if (!o->memory)
-		o->memory = ENGINE_MEMORY_DEFAULT;
 	if (!o->batch_bytes)
 		o->batch_bytes = ENGINE_BATCH_DEFAULT;
 }
@@ -27,7 +25,7 @@ static int check_memory(const struct scaledefrag_options *o, struct error *err)
 	unsigned threads = o->threads < o->queue_depth ? o->threads : o->queue_depth;
 	uint64_t need = 2 * move_memory_floor(threads, 65536); /* the engine gives half to copies */
 
-	if (o->memory < need)
+	if (o->memory && o->memory < need)
 		return error_set(err, ERROR_USAGE,
 				 "--memory: %u threads need at least %lluM; give more, or fewer "
 				 "--threads",

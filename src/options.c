@@ -85,7 +85,7 @@ static const struct option_def table[] = {
 	  "auto never json" },
 	{ OPT_THREADS, "threads", "N", "threads (default: processors, at most 16)", NULL },
 	{ OPT_QUEUE_DEPTH, "queue-depth", "N", "requests in flight (default 128)", NULL },
-	{ OPT_MEMORY, "memory", "SIZE", "memory for buffers (default 192M)", NULL },
+	{ OPT_MEMORY, "memory", "SIZE", "all it may take (default: 192M for buffers)", NULL },
 	{ OPT_BATCH_SIZE, "batch-size", "SIZE", "bytes copied per transaction (default 256M)",
 	  NULL },
 	{ OPT_DUMP_SNAPSHOT, "dump-snapshot", NULL, "with -n or -c: print what was found", NULL },

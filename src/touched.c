@@ -31,6 +31,7 @@ void run_release(struct run *run)
 	free(run->bad_ino);
 	free(run->bad_block);
 	free(run->touched);
+	rangeset_free(run->near);
 	rangeset_free(run->written);
 }
 
@@ -159,6 +160,43 @@ static uint64_t runs_now(const struct run *run, uint32_t ino)
 	return left ? run->s->left_runs[left - run->s->left_ino] : 0;
 }
 
+/* The block groups that the blocks lie in. */
+static int note_groups(struct run *run, uint64_t start, uint64_t len, struct error *err)
+{
+	const struct geometry *geo = &run->s->geo;
+	uint32_t last = geometry_group_of(geo, start + len - 1);
+
+	if (!run->near && rangeset_new(&run->near, err))
+		return -1;
+	for (uint32_t g = geometry_group_of(geo, start); g <= last; g++) {
+		uint64_t first = geometry_group_first(geo, g);
+
+		if (!rangeset_contains(run->near, first, 1) &&
+		    rangeset_add(run->near, first, geometry_group_blocks(geo, g), err))
+			return -1;
+	}
+	return 0;
+}
+
+static int note_file(struct run *run, const struct plan_file *f, struct error *err)
+{
+	const struct plan *p = run->p;
+
+	for (uint64_t i = 0; i < f->n_move; i++) {
+		const struct move *m = &p->move[f->first_move + i];
+
+		if (note_groups(run, m->from, m->len, err) || note_groups(run, m->to, m->len, err))
+			return -1;
+	}
+	for (uint64_t i = 0; i < f->n_freed; i++)
+		if (note_groups(run, p->node[f->first_freed + i], 1, err))
+			return -1;
+	for (uint64_t i = 0; i < f->n_taken; i++)
+		if (note_groups(run, p->node[f->first_taken + i], 1, err))
+			return -1;
+	return 0;
+}
+
 int run_note_touched(struct run *run, size_t batch, const bool *skip, struct error *err)
 {
 	const struct plan_batch *b = &run->p->batch[batch];
@@ -172,6 +210,8 @@ int run_note_touched(struct run *run, size_t batch, const bool *skip, struct err
 
 		if (skip[i])
 			continue;
+		if (note_file(run, &run->p->file[b->first_file + i], err))
+			return -1;
 		t.runs = runs_now(run, t.ino);
 		run->touched[run->n_touched++] = t;
 	}
@@ -258,37 +298,61 @@ static bool same_map(const struct filemap *a, const struct filemap *b)
 	return true;
 }
 
-static int check_free(struct run *run, struct error *err)
+/* The set's next range, of which what lies before `end` counts. */
+static bool next_before(const struct rangeset *rs, uint64_t at, uint64_t end, struct range *r)
 {
-	struct rangeset *now = NULL;
-	struct range a, b;
-	uint64_t at = 0;
+	if (at >= end || !rangeset_next(rs, at, r) || r->start >= end)
+		return false;
+	if (r->start < at) {
+		r->len -= at - r->start;
+		r->start = at;
+	}
+	r->len = r->len < end - r->start ? r->len : end - r->start;
+	return true;
+}
 
-	if (scan_free(run->v, run->o->threads, &now, err))
-		return -1;
-	while (rangeset_next(now, at, &a)) {
-		/* `avoid` is no target, so it is missing from the state's free space. */
-		if (rangeset_count(run->s->avoid) == 0 && (!rangeset_next(run->st->free, at, &b) ||
-							   a.start != b.start || a.len != b.len)) {
-			rangeset_free(now);
+/* Is the same free in both from `at` on? */
+static int compare_free(const struct run *run, const struct rangeset *now, uint64_t at,
+			uint64_t end, struct error *err)
+{
+	struct range a, b;
+
+	while (next_before(now, at, end, &a)) {
+		if (!next_before(run->st->free, at, end, &b) || a.start != b.start ||
+		    a.len != b.len)
 			return error_set(err, ERROR_OPERATION,
 					 "%s: free space at block %llu is not what was committed; "
 					 "run: e2fsck -fn %s",
 					 volume_arg(run->v),
 					 (unsigned long long)real_block(run, a.start),
 					 volume_arg(run->v));
-		}
 		at = a.start + a.len;
 	}
-	if (rangeset_count(run->s->avoid) == 0 && rangeset_next(run->st->free, at, &b)) {
-		rangeset_free(now);
+	if (next_before(run->st->free, at, end, &b))
 		return error_set(err, ERROR_OPERATION,
 				 "%s: block %llu should be free now and is not; run: e2fsck -fn %s",
 				 volume_arg(run->v), (unsigned long long)real_block(run, b.start),
 				 volume_arg(run->v));
-	}
-	rangeset_free(now);
 	return 0;
+}
+
+/* The bitmaps of the groups that the run has changed. */
+static int check_free(struct run *run, struct error *err)
+{
+	struct rangeset *now = NULL;
+	struct range r;
+	int rc;
+
+	if (!run->near)
+		return 0;
+	rc = scan_free(run->v, run->o->threads, run->near, &now, err);
+	/* `avoid` is no target, so it is missing from the state's free space. */
+	for (uint64_t at = 0;
+	     !rc && rangeset_count(run->s->avoid) == 0 && rangeset_next(run->near, at, &r);
+	     at = r.start + r.len)
+		rc = compare_free(run, now, r.start, r.start + r.len, err);
+	rangeset_free(now);
+	return rc;
 }
 
 int run_reread(struct run *run, struct error *err)

@@ -45,6 +45,11 @@ $(BUILD)/bench-%: $(BUILD)/tests/bench/%.o $(foreach m,model base,$(call lib,$(m
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
+MKSCALE := $(BUILD)/mkscale
+$(MKSCALE): $(BUILD)/tests/bench/mkscale.o $(BUILD)/support.a
+	$(if $(filter 1,$(V)),,@echo "  LD $@")
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
 -include $(patsubst %.c,$(BUILD)/%.d,$(wildcard tests/crash/*.c tests/fault/*.c tests/bench/*.c fixtures/*.c))
 
 .PHONY: build-unit check check-unit check-crash check-fault check-e2e check-san crash-night fault-night
@@ -77,4 +82,7 @@ bench-profile: bench-programs ## instructions by function (valgrind; ARGS="IMAGE
 	$(Q)scripts/bench-profile $(ARGS)
 bench-plan: $(BENCH_PLAN) ## seconds and memory of planning, mode by mode (EXTENTS=N)
 	$(Q)for m in files free slabs shrink; do $(BENCH_PLAN) --extents $(or $(EXTENTS),155000) --mode $$m; done
+.PHONY: bench-scale
+bench-scale: $(BIN) $(MKSCALE) ## scan, plan and memory with millions of files (FILES, RUNS, SIZE)
+	$(Q)scripts/bench-scale $(BIN) $(MKSCALE)
 include tests/fuzz/fuzz.mk

@@ -63,6 +63,8 @@ struct device_ops {
 	int (*discard)(struct device *dev, uint64_t offset, uint64_t len);
 	/* Optional, see device_cold. */
 	void (*cold)(struct device *dev, bool on);
+	/* Optional, see device_grown. */
+	bool (*grown)(struct device *dev, uint64_t *bytes);
 	void (*close)(struct device *dev);
 };
 
@@ -139,6 +141,9 @@ int device_discard(struct device *dev, uint64_t offset, uint64_t len, struct err
  * and nothing is read ahead. With direct I/O that is so anyway.
  */
 void device_cold(struct device *dev, bool on);
+
+/* Bytes that the image takes on its host beyond what it took when it was opened. false: unknown. */
+bool device_grown(struct device *dev, uint64_t *bytes);
 
 /* The queue may be shorter than asked (q->depth >= 1) when the kernel has no more to give. */
 int device_queue_open(struct device *dev, unsigned depth, struct device_queue **out,

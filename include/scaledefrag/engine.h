@@ -51,7 +51,7 @@ struct engine_options {
 	bool measure;	   /* read all files cold before and after, see report.h */
 	bool pictures;	   /* maps, and the worst files before, for the report */
 	unsigned threads, queue_depth;
-	uint64_t memory;      /* bytes; 0: default */
+	uint64_t memory;      /* bytes for all; 0: the default for buffers, more for the rest */
 	uint64_t batch_bytes; /* 0: default */
 	unsigned list;	      /* how many files to list as still fragmented */
 	void (*clock)(void *ctx, uint64_t *seconds, uint32_t *nsec);

@@ -39,6 +39,7 @@ struct scan_options {
 	bool order;	   /* read the names, for the snapshot's order */
 	const char *front; /* with order: the front list, one path or inode a line; may be NULL */
 	bool growth;	   /* with order: find out which files grow */
+	uint64_t memory; /* bytes; ERROR_USAGE, with what is needed, where it takes more; 0: any */
 	/* Called by one thread at a time with groups done so far and in all; may be NULL. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;
@@ -48,6 +49,9 @@ struct scan_options {
 int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot **out,
 		struct error *err);
 
+/* Bytes that the snapshot takes, and a state of it. */
+uint64_t scan_memory(const struct snapshot *s);
+
 /*
  * Reads the mappings of these movable inodes (sorted) anew from the disk. `maps` (n zeroed entries)
  * are filled; the caller releases them. The group descriptors are not needed fresh.
@@ -55,8 +59,12 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 int scan_files(struct volume *v, const uint32_t *inos, size_t n, unsigned queue_depth,
 	       struct filemap *maps, struct error *err);
 
-/* Free blocks and free runs re-read from the block bitmaps on the disk. */
-int scan_free(struct volume *v, unsigned threads, struct rangeset **out, struct error *err);
+/*
+ * Free blocks re-read from the block bitmaps on the disk: of the groups that hold some of the
+ * blocks `near`, or of all where that is NULL.
+ */
+int scan_free(struct volume *v, unsigned threads, const struct rangeset *near,
+	      struct rangeset **out, struct error *err);
 
 /*
  * One path for each inode (sorted), by walking the directories: the first name found in a

@@ -159,6 +159,11 @@ void device_cold(struct device *dev, bool on)
 		dev->ops->cold(dev, on);
 }
 
+bool device_grown(struct device *dev, uint64_t *bytes)
+{
+	return dev->ops->grown && dev->ops->grown(dev, bytes);
+}
+
 int device_queue_open(struct device *dev, unsigned depth, struct device_queue **out,
 		      struct error *err)
 {

@@ -191,6 +191,17 @@ static void file_cold(struct device *dev, bool on)
 		posix_fadvise(f->fd, from, len, POSIX_FADV_DONTNEED);
 }
 
+static bool file_grown(struct device *dev, uint64_t *bytes)
+{
+	struct file_device *f = file_of(dev);
+	struct stat st;
+
+	if (f->block_device || fstat(f->fd, &st))
+		return false;
+	*bytes = st.st_blocks > f->allocated ? (uint64_t)(st.st_blocks - f->allocated) * 512 : 0;
+	return true;
+}
+
 static void file_close(struct device *dev)
 {
 	struct file_device *f = file_of(dev);
@@ -209,6 +220,7 @@ static const struct device_ops file_ops = {
 	.reserve = file_reserve,
 	.discard = file_discard,
 	.cold = file_cold,
+	.grown = file_grown,
 	.close = file_close,
 };
 
@@ -324,6 +336,7 @@ int device_open_file(int fd, uint64_t base, uint64_t size, uint32_t block_size, 
 	if (find_size(f, &st, size, err))
 		goto fail;
 	f->block_device = S_ISBLK(st.st_mode);
+	f->allocated = st.st_blocks;
 	f->dev.sparse = S_ISREG(st.st_mode) && !read_only &&
 			(uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size;
 	if (f->block_device && !ioctl(fd, BLKSSZGET, &sector) && sector > 0)

@@ -13,6 +13,7 @@ struct file_device {
 	int fd;
 	uint64_t base; /* bytes: start of the file system in the file */
 	bool block_device;
+	int64_t allocated;	/* 512-byte sectors of the host, when it was opened */
 	pthread_mutex_t lock;	/* of what follows */
 	bool flush_failed;	/* the kernel reports a lost write only once */
 	struct aio_queue *idle; /* closed queues, kept: see aio.c */

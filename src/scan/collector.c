@@ -18,11 +18,13 @@ struct part {
 
 struct collector {
 	const struct source *src;
-	bool free_only; /* block bitmaps alone */
+	bool free_only;		     /* block bitmaps alone */
+	const struct rangeset *near; /* of groups that hold some of these blocks; NULL: of all */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;
 	struct part **part; /* per group, while it waits for groups before it */
 	uint32_t merged;    /* groups appended so far */
+	struct footprint size;
 	struct harvest all;
 	struct error err;
 	atomic_bool failed;
@@ -32,6 +34,9 @@ static void scan_group(const struct collector *c, uint32_t group, struct scratch
 {
 	const struct source *src = c->src;
 
+	if (c->near && !rangeset_overlaps(c->near, geometry_group_first(&src->clusters, group),
+					  geometry_group_blocks(&src->clusters, group)))
+		return;
 	p->failed = source_stopped(src, &p->err) ||
 		    freespace_scan_group(src, group, s->bitmap, &p->h, &p->err);
 	if (p->failed || c->free_only)
@@ -49,6 +54,16 @@ static void part_free(struct part *p)
 	free(p);
 }
 
+/* Parts that memory does not suffice for are counted only, so that it can be said what would. */
+static int append(struct collector *c, struct part *p)
+{
+	footprint_add(&c->size, &p->h);
+	if (!c->src->memory || c->size.bytes <= c->src->memory)
+		return harvest_append(&c->all, &p->h, &p->err);
+	harvest_release(&c->all);
+	return 0;
+}
+
 /* Appends all parts that are due. One thread at a time. */
 static void merge(struct collector *c, uint32_t group, struct part *p)
 {
@@ -58,7 +73,7 @@ static void merge(struct collector *c, uint32_t group, struct part *p)
 	while (c->merged < groups && c->part[c->merged] && !atomic_load(&c->failed)) {
 		struct part *due = c->part[c->merged];
 
-		if (due->failed || harvest_append(&c->all, &due->h, &due->err)) {
+		if (due->failed || append(c, due)) {
 			c->err = due->err;
 			atomic_store(&c->failed, true);
 			return;
@@ -119,7 +134,7 @@ static int collect(struct collector *c, unsigned threads, struct error *err)
 	free(c->part);
 	c->part = NULL;
 	if (!atomic_load(&c->failed))
-		return 0;
+		return footprint_check(c->src, &c->size, err);
 	*err = c->err;
 	return -1;
 }
@@ -300,12 +315,17 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 		return -1;
 	src.exclude = o->exclude;
 	src.n_exclude = o->n_exclude;
+	src.memory = o->memory;
 	ext2fs_flush_icache(volume_fs(v)); /* it may be older than a commit */
-	if (collect(&c, o->threads, err) || claim_xattrs(&src, &c.all, err) ||
+	if (collect(&c, o->threads, err))
+		goto out;
+	src.taken = c.size.bytes;
+	if (claim_xattrs(&src, &c.all, err) ||
 	    trees_read(&src, c.all.file, c.all.root, c.all.n_root, err) ||
 	    mapped_read(&src, c.all.file, c.all.mapped, c.all.n_mapped, err) ||
 	    check_solid(&src, &c.all, err) ||
-	    clusters_of_files(&src, c.all.file, c.all.n_file, err) || claim_trees(&c.all, err) ||
+	    clusters_of_files(&src, c.all.file, c.all.n_file, err) ||
+	    footprint_check_all(&src, &c.all, err) || claim_trees(&c.all, err) ||
 	    crosscheck(&src, &c.all, err) || resize_check(&src, &c.all.claims, err) ||
 	    quota_find(&src, o->limits.journal_blocks, &c.all, err) ||
 	    swap_find(&src, &c.all, err) || boot_pin(&src, &c.all, err) ||
@@ -324,10 +344,11 @@ out:
 	return ret;
 }
 
-int scan_free(struct volume *v, unsigned threads, struct rangeset **out, struct error *err)
+int scan_free(struct volume *v, unsigned threads, const struct rangeset *near,
+	      struct rangeset **out, struct error *err)
 {
 	struct source src;
-	struct collector c = { .src = &src, .free_only = true };
+	struct collector c = { .src = &src, .free_only = true, .near = near };
 	struct rangeset *rs = NULL;
 	int ret = -1;
 

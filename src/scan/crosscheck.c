@@ -7,6 +7,7 @@
  * bigalloc: all is in clusters, but for the metadata of groups. That is packed without regard to
  * clusters, so it is compared with itself by blocks, and claims the clusters it lies in after that.
  */
+#include "scaledefrag/sort.h"
 #include "scan_internal.h"
 
 #include <inttypes.h>
@@ -24,6 +25,23 @@ static int compare_claims(const void *a, const void *b)
 	if (x->who != y->who)
 		return x->who < y->who ? -1 : 1;
 	return x->len < y->len ? -1 : x->len > y->len;
+}
+
+/* Claims of one start are rare (they are damage), but are named in a fixed order. */
+static void sort_claims(struct claims *cl)
+{
+	if (!cl->n)
+		return;
+	if (!sort_by_key(cl->c, cl->n, sizeof(*cl->c))) {
+		qsort(cl->c, cl->n, sizeof(*cl->c), compare_claims);
+		return;
+	}
+	for (size_t from = 0, to; from < cl->n; from = to) {
+		for (to = from + 1; to < cl->n && cl->c[to].start == cl->c[from].start; to++)
+			;
+		if (to > from + 1)
+			qsort(cl->c + from, to - from, sizeof(*cl->c), compare_claims);
+	}
 }
 
 static const char *name_of(const struct claim *c, char *buf, size_t size)
@@ -89,12 +107,6 @@ static int compare_with_bitmaps(const struct source *src, const struct harvest *
 			fi++;
 	}
 	return 0;
-}
-
-static void sort_claims(struct claims *cl)
-{
-	if (cl->n > 1)
-		qsort(cl->c, cl->n, sizeof(*cl->c), compare_claims);
 }
 
 /* The clusters of the groups' metadata, each once. */

@@ -26,6 +26,7 @@ struct mapped {
 	struct stretch *piece;
 	size_t n_piece, cap_piece;
 	uint64_t budget; /* pointers that may still be found */
+	uint64_t more;	 /* pieces that memory did not suffice for: counted only */
 };
 
 const char *mapped_pointer(const struct source *src, uint64_t number, uint64_t pblk)
@@ -44,6 +45,11 @@ static int add_piece(struct mapped *m, size_t file, uint64_t number, uint64_t pb
 	    last->e.pblk + last->e.len == pblk && last->e.len < INDIRECT_MAX_LEN) {
 		last->e.len = (last->e.len + 1) & 0x7fffffffu;
 		return 0;
+	}
+	if (last && m->src->memory &&
+	    m->src->taken + (m->n_piece + 1) * STRETCH_BYTES > m->src->memory) {
+		m->more++;
+		m->n_piece--;
 	}
 	if (array_reserve(&m->piece, &m->cap_piece, m->n_piece + 1, sizeof(*m->piece), err))
 		return -1;
@@ -193,7 +199,8 @@ int mapped_read(const struct source *src, struct snapshot_file *file,
 	for (uint32_t level = INDIRECT_LEVELS; level > 0; level--)
 		if (source_stopped(src, err) || read_level(&m, level, err))
 			goto out;
-	ret = place_all(&m, err);
+	ret = m.more ? footprint_refuse(src, src->taken + (m.n_piece + m.more) * STRETCH_BYTES, err)
+		     : place_all(&m, err);
 out:
 	free(m.entry);
 	free(m.piece);

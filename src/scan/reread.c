@@ -10,8 +10,9 @@ struct reread {
 	const struct source *src;
 	const uint32_t *inos;
 	size_t n;
-	struct want *want;   /* one per inode: its block of the inode table; sorted */
-	struct harvest *got; /* one per inode */
+	struct want *want;  /* one per inode: its block of the inode table; sorted */
+	struct harvest all; /* in the order in which inodes come in */
+	size_t *file;	    /* per inode: its place there */
 };
 
 /* Byte offset of an inode. */
@@ -29,14 +30,17 @@ static int take_inode(struct reread *r, size_t index, uint8_t *block, struct err
 {
 	uint32_t ino = r->inos[index];
 	uint8_t *raw = block + inode_place(r->src, ino) % r->src->geo->block_size;
-	struct harvest *h = &r->got[index];
+	struct harvest *h = &r->all;
+	size_t before = h->n_file;
 
 	if (!((struct ext2_inode *)raw)->i_links_count)
 		return source_damage(r->src, err, "inode %u is no longer in use", ino);
 	if (inodes_take(r->src, ino, raw, h, err))
 		return -1;
-	if (h->n_file != 1 || h->n_left)
+	h->claims.n = 0; /* not compared with anything here */
+	if (h->n_file != before + 1 || h->n_left)
 		return source_damage(r->src, err, "inode %u is no longer a file to be moved", ino);
+	r->file[index] = before;
 	return 0;
 }
 
@@ -88,7 +92,6 @@ int scan_files(struct volume *v, const uint32_t *inos, size_t n, unsigned queue_
 	       struct filemap *maps, struct error *err)
 {
 	struct source src;
-	struct harvest all = { 0 };
 	struct reread r = { .src = &src, .inos = inos, .n = n };
 	int ret = -1;
 
@@ -97,30 +100,23 @@ int scan_files(struct volume *v, const uint32_t *inos, size_t n, unsigned queue_
 	if (source_open(v, queue_depth, NULL, &src, err))
 		return -1;
 	r.want = calloc(n, sizeof(*r.want));
-	r.got = calloc(n, sizeof(*r.got));
-	if (!r.want || !r.got) {
+	r.file = calloc(n, sizeof(*r.file));
+	if (!r.want || !r.file) {
 		error_nomem(err, "reading inodes");
 		goto out;
 	}
-	if (read_inodes(&r, err))
+	if (read_inodes(&r, err) || trees_read(&src, r.all.file, r.all.root, r.all.n_root, err) ||
+	    mapped_read(&src, r.all.file, r.all.mapped, r.all.n_mapped, err) ||
+	    clusters_of_files(&src, r.all.file, r.all.n_file, err))
 		goto out;
 	for (size_t i = 0; i < n; i++)
-		if (harvest_append(&all, &r.got[i], err))
-			goto out;
-	if (trees_read(&src, all.file, all.root, all.n_root, err) ||
-	    mapped_read(&src, all.file, all.mapped, all.n_mapped, err) ||
-	    clusters_of_files(&src, all.file, all.n_file, err))
-		goto out;
-	for (size_t i = 0; i < n; i++)
-		maps[i] = all.file[i].map;
-	all.n_file = 0; /* handed over */
+		maps[i] = r.all.file[r.file[i]].map;
+	r.all.n_file = 0; /* handed over */
 	ret = 0;
 out:
-	for (size_t i = 0; r.got && i < n; i++)
-		harvest_release(&r.got[i]);
-	harvest_release(&all);
+	harvest_release(&r.all);
 	free(r.want);
-	free(r.got);
+	free(r.file);
 	source_close(&src);
 	return ret;
 }

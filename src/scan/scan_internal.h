@@ -27,6 +27,8 @@ struct source {
 	struct geometry clusters;   /* the same in clusters, as all that is harvested */
 	unsigned queue_depth;
 	const volatile int *stop; /* may be NULL */
+	uint64_t memory;	  /* bytes that the scan may take; 0: any */
+	uint64_t taken;		  /* of them, when trees are read */
 	const uint32_t *exclude;  /* sorted */
 	size_t n_exclude;
 	/*
@@ -140,6 +142,22 @@ struct harvest {
 };
 
 void harvest_release(struct harvest *h);
+/* What the harvest holds, and what the checks need beside it. Counted as parts come in. */
+struct footprint {
+	uint64_t bytes;
+	uint64_t leaves; /* tree and indirect blocks still to be read */
+};
+void footprint_add(struct footprint *f, const struct harvest *part);
+/* ERROR_USAGE where it is more than there may be. */
+int footprint_check(const struct source *src, const struct footprint *f, struct error *err);
+/* The same for the whole, when all trees have been read. */
+int footprint_check_all(const struct source *src, const struct harvest *h, struct error *err);
+/* ERROR_USAGE, as `need` bytes are needed. Returns -1. */
+int footprint_refuse(const struct source *src, uint64_t need, struct error *err);
+
+#define RECORD_BYTES  64u /* of a record of a tree, while trees are read, and its claim, sorted */
+#define STRETCH_BYTES 96u /* of adjoining blocks of a block-mapped file, the same */
+
 /* Appends `part` and empties it (its files now belong to `h`). */
 int harvest_append(struct harvest *h, struct harvest *part, struct error *err);
 /* Adds a free range behind all others. */

@@ -29,6 +29,7 @@ struct level {
 	struct tree_child *child;
 	size_t n_child, cap_child;
 	uint32_t per; /* most records of a block */
+	size_t done;  /* blocks */
 };
 
 static uint32_t entry_level(const struct level *l, const struct tree_entry *e)
@@ -56,6 +57,16 @@ static bool checksum_right(const struct source *src, uint32_t ino, uint32_t gen,
 	return crc == told;
 }
 
+/* All blocks will hold as many records as those so far, say. */
+static int check_memory(const struct level *l, struct error *err)
+{
+	const struct source *src = l->src;
+
+	if (!src->memory || src->taken + l->n_ext * RECORD_BYTES <= src->memory)
+		return 0;
+	return footprint_refuse(src, src->taken + l->n_ext / l->done * l->n * RECORD_BYTES, err);
+}
+
 static int take_block(void *ctx, size_t index, uint8_t *data, struct error *err)
 {
 	struct level *l = ctx;
@@ -80,7 +91,8 @@ static int take_block(void *ctx, size_t index, uint8_t *data, struct error *err)
 		l->n_child += count;
 	else
 		l->n_ext += count;
-	return 0;
+	l->done++;
+	return check_memory(l, err);
 }
 
 int trees_read_once(const struct source *src, struct want *want, size_t n,
@@ -206,7 +218,7 @@ int trees_read(const struct source *src, struct snapshot_file *file, const struc
 			error_nomem(err, "reading extent trees");
 			goto out;
 		}
-		l.n_ext = l.n_child = 0;
+		l.n_ext = l.n_child = l.done = 0;
 		if (source_stopped(src, err) || read_level(&l, err) || place_level(&l, &next, err))
 			goto out;
 		free(now.e);

@@ -60,7 +60,7 @@ static int read_again(struct volume *v, const struct snapshot *s, struct error *
 
 	for (size_t i = 0; i < n; i++)
 		ino[i] = s->file[i].ino;
-	if (scan_free(v, 1, &left, err) || scan_files(v, ino, n, 4, map, err))
+	if (scan_free(v, 1, NULL, &left, err) || scan_files(v, ino, n, 4, map, err))
 		goto out;
 	if (rangeset_blocks(left) != rangeset_blocks(s->free))
 		fuzz_wrong("free blocks: %llu, and then %llu",

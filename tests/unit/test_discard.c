@@ -48,13 +48,15 @@ static struct rangeset *set(const char *text)
 	return rs;
 }
 
-static int note(void *ctx, uint64_t offset, uint64_t len, struct error *err)
+static int note(void *ctx, const struct piece *p, struct error *err)
 {
 	char *out = ctx;
 
 	(void)err;
-	sprintf(out + strlen(out), " %llu+%llu", (unsigned long long)offset,
-		(unsigned long long)len);
+	sprintf(out + strlen(out), " %llu+%llu", (unsigned long long)p->offset,
+		(unsigned long long)p->len);
+	if (p->used != p->len)
+		sprintf(out + strlen(out), "(%llu)", (unsigned long long)p->used);
 	return 0;
 }
 
@@ -123,9 +125,11 @@ static void test_space_each__what_was_freed(void **state)
 {
 	static const struct wish wishes[] = {
 		{ "0+20", "0+20", "", 10, 0, "" },
-		{ "0+20", "0+20", "3+2 9+1", 10, 0, "30+20 90+10" },
+		/* one piece of each free run: what is between is free as well */
+		{ "0+20", "0+20", "3+2 9+1", 10, 0, "30+70(30)" },
+		{ "0+8 9+9", "0+20", "3+2 7+1 9+1", 10, 0, "30+50(30) 90+10" },
 		{ "0+20", "0+20", "3+2 9+1", 40, 0, "0+120" }, /* units that hold some of it */
-		{ "0+20", "0+20", "3+1 12+1", 40, 0, "0+40 120+40" },
+		{ "0+20", "0+20", "3+1 12+1", 40, 0, "0+160(80)" },
 		{ "2+18", "0+20", "3+1 12+1", 40, 0, "120+40" }, /* the first is not wholly free */
 		{ "0+3 5+10", "0+20", "1+10", 10, 0, "10+20 50+60" },
 		{ "5+2", "0+20", "0+20", 10, 0, "50+20" },
@@ -153,6 +157,21 @@ static void test_cover__overlaps(void **state)
 	assert_true(rangeset_next(rs, 0, &r));
 	assert_int_equal(r.start, 0);
 	assert_int_equal(r.len, 22);
+	rangeset_free(rs);
+}
+
+static void test_uncover__what_is_there(void **state)
+{
+	struct rangeset *rs = set("3+2 8+4 20+1");
+	struct error err;
+
+	(void)state;
+	assert_int_equal(uncover(rs, 0, 3, &err), 0);
+	assert_int_equal(rangeset_blocks(rs), 7);
+	assert_int_equal(uncover(rs, 4, 6, &err), 0);
+	assert_int_equal(rangeset_blocks(rs), 4);
+	assert_true(rangeset_contains(rs, 3, 1) && rangeset_contains(rs, 10, 2) &&
+		    rangeset_contains(rs, 20, 1));
 	rangeset_free(rs);
 }
 
@@ -185,6 +204,7 @@ int main(void)
 		cmocka_unit_test(test_space_each__whole_units),
 		cmocka_unit_test(test_space_each__what_was_freed),
 		cmocka_unit_test(test_cover__overlaps),
+		cmocka_unit_test(test_uncover__what_is_there),
 		cmocka_unit_test(test_cover_batch__data_and_tree_blocks),
 	};
 

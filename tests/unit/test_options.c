@@ -49,7 +49,7 @@ static void test_options_parse__defaults(void **state)
 	assert_string_equal(o.engine.path, "disk.img?offset=4096");
 	assert_in_range(o.engine.threads, 1, 16);
 	assert_int_equal(o.engine.queue_depth, 128);
-	assert_int_equal(o.engine.memory, ENGINE_MEMORY_DEFAULT);
+	assert_int_equal(o.engine.memory, 0);
 	assert_int_equal(o.engine.batch_bytes, ENGINE_BATCH_DEFAULT);
 	assert_int_equal(o.engine.list, 10);
 	assert_int_equal(o.lines_fd, -1);

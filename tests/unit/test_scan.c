@@ -730,7 +730,7 @@ static void test_scan_free__reads_descriptors_anew(void **state)
 	assert_false(ext2fs_test_block_bitmap2(fs->block_map, b));
 	ext2fs_block_alloc_stats2(fs, b, +1);
 	close_fs(fs);
-	if (scan_free(v, 2, &rs, &err))
+	if (scan_free(v, 2, NULL, &rs, &err))
 		fail_msg("%s", err.text);
 	fs = open_fs(0);
 	compare_free(fs, rs);
