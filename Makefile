@@ -93,7 +93,7 @@ $(BIN): $(PROGRAM) $(BUILD)/library.o
 # Runs without any library, in an initramfs, so every kilobyte counts: objects of its own, without
 # what only a debugger needs. OpenMP's plugins for other processors (dlopen) are not used, so the
 # linker's warning about them says nothing.
-STATIC_CFLAGS := -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+STATIC_CFLAGS := -Os -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
 STATIC_OBJ := $(SRC:%.c=$(BUILD)/static/%.o)
 .PHONY: static
 static: $(BIN)-static ## build the static program, for rescue systems

@@ -86,7 +86,8 @@ static enum leave_reason decide(const void *ctx, size_t file)
 
 int swap_find(const struct source *src, struct harvest *h, struct error *err)
 {
-	uint8_t *why = calloc(h->n_file + 1, 1), *buf = device_buffer(geometry_cluster_size(src->geo));
+	uint8_t *why = calloc(h->n_file + 1, 1),
+		*buf = device_buffer(geometry_cluster_size(src->geo));
 	int ret = -1;
 
 	if (!why || !buf) {
