@@ -21,7 +21,7 @@
 
 #define CLUSTER_MAX (1u << 20) /* bytes; the mover's requests are no longer than this */
 
-enum verdict { FINE, NOT_YET, NEVER };
+enum verdict { FINE, NEVER };
 
 struct feature {
 	uint32_t mask;
@@ -94,9 +94,8 @@ static void append(char *out, size_t size, const char *name)
 	snprintf(out + len, size - len, "%s%s", len ? ", " : "", name);
 }
 
-/* Adds the names of the set bits that have this verdict; unknown bits count as NEVER. */
-static void collect(uint32_t bits, const struct feature *table, char letter, enum verdict verdict,
-		    char *out, size_t size)
+/* Adds the names of the set bits that nothing can be done about; unknown ones are among them. */
+static void collect(uint32_t bits, const struct feature *table, char letter, char *out, size_t size)
 {
 	char number[24];
 
@@ -107,16 +106,16 @@ static void collect(uint32_t bits, const struct feature *table, char letter, enu
 		while (f->name && f->mask != 1u << i)
 			f++;
 		snprintf(number, sizeof(number), "FEATURE_%c%u", letter, i);
-		if ((f->name ? f->verdict : NEVER) == verdict)
+		if (!f->name || f->verdict == NEVER)
 			append(out, size, f->name ? f->name : number);
 	}
 }
 
-static void collect_all(const struct superblock *sb, enum verdict verdict, char *out, size_t size)
+static void collect_all(const struct superblock *sb, char *out, size_t size)
 {
-	collect(sb->compat, compat_features, 'C', verdict, out, size);
-	collect(sb->incompat, incompat_features, 'I', verdict, out, size);
-	collect(sb->ro_compat, ro_compat_features, 'R', verdict, out, size);
+	collect(sb->compat, compat_features, 'C', out, size);
+	collect(sb->incompat, incompat_features, 'I', out, size);
+	collect(sb->ro_compat, ro_compat_features, 'R', out, size);
 }
 
 int guard_features(const struct target *tg, const struct superblock *sb, struct error *err)
@@ -126,7 +125,7 @@ int guard_features(const struct target *tg, const struct superblock *sb, struct 
 	if (le32toh(sb->raw.s_rev_level) > EXT2_MAX_SUPP_REV)
 		return error_set(err, ERROR_USAGE, "%s: revision %u of the format is not supported",
 				 tg->shown, le32toh(sb->raw.s_rev_level));
-	collect_all(sb, NEVER, names, sizeof(names));
+	collect_all(sb, names, sizeof(names));
 	if (le32toh(sb->raw.s_creator_os) == EXT2_OS_HURD)
 		append(names, sizeof(names), "a file system of GNU Hurd");
 	if (sb->ro_compat & EXT4_FEATURE_RO_COMPAT_METADATA_CSUM &&
@@ -140,25 +139,31 @@ int guard_features(const struct target *tg, const struct superblock *sb, struct 
 int guard_not_yet(const struct target *tg, const struct superblock *sb, struct error *err)
 {
 	static const uint8_t none[16];
-	char names[256] = "";
+	bool journal = sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL;
 
-	collect_all(sb, NOT_YET, names, sizeof(names));
-	/* Usage and inodes change together, or not at all: for that it takes a journal. */
-	if (!(sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL) &&
-	    sb->ro_compat & (EXT4_FEATURE_RO_COMPAT_QUOTA | EXT4_FEATURE_RO_COMPAT_PROJECT))
-		append(names, sizeof(names), "quotas without a journal");
-	if (sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL &&
+	if (journal &&
 	    (sb->raw.s_journal_dev || memcmp(sb->raw.s_journal_uuid, none, sizeof(none))))
 		return error_set(err, ERROR_USAGE,
 				 "%s: not supported: an external journal; give it one of its own; "
 				 "run: tune2fs -O ^has_journal %s && tune2fs -j %s",
 				 tg->shown, tg->arg, tg->arg);
+	/* Usage and inodes change together, or not at all: for that it takes a journal. */
+	if (!journal &&
+	    sb->ro_compat & (EXT4_FEATURE_RO_COMPAT_QUOTA | EXT4_FEATURE_RO_COMPAT_PROJECT))
+		return error_set(err, ERROR_USAGE,
+				 "%s: not supported yet: quotas without a journal; give it one; "
+				 "run: tune2fs -j %s",
+				 tg->shown, tg->arg);
 	if (sb->cluster_blocks && sb->blocks % sb->cluster_blocks)
-		append(names, sizeof(names), "bigalloc with a last cluster that is not whole");
+		return error_set(err, ERROR_USAGE,
+				 "%s: not supported yet: bigalloc with a last cluster that is not "
+				 "whole; copy its files to a new file system",
+				 tg->shown);
 	if ((uint64_t)sb->cluster_blocks * sb->block_size > CLUSTER_MAX)
-		append(names, sizeof(names), "bigalloc with clusters of more than 1 MiB");
-	if (*names)
-		return error_set(err, ERROR_USAGE, "%s: not supported yet: %s", tg->shown, names);
+		return error_set(err, ERROR_USAGE,
+				 "%s: not supported yet: bigalloc with clusters of more than 1 "
+				 "MiB; copy its files to a new file system with smaller ones",
+				 tg->shown);
 	return 0;
 }
 
