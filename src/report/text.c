@@ -30,8 +30,8 @@ void report_intro(FILE *to, const struct report *r)
 			number_size(r->plan_bytes, n[0]),
 			number_lasting(r->estimate_seconds, n[3]));
 	if (r->mmp && r->plan_moves)
-		fprintf(to, "multi-mount protection: it is claimed first, which takes some "
-			    "seconds\n");
+		fprintf(to, "multi-mount protection: it is claimed first, which takes 11 "
+			    "seconds or more\n");
 	if (!r->ordered || r->plan_moves == 0)
 		return;
 	fprintf(to, "no journal: it is marked as not clean while blocks move; if that ends too "
