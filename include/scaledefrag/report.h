@@ -127,7 +127,7 @@ struct report {
 
 void report_release(struct report *r); /* frees the arrays and paths */
 
-void report_intro(FILE *to, const struct report *r); /* some lines before the start */
+void report_intro(FILE *to, const struct report *r);		 /* some lines before the start */
 void report_text(FILE *to, const struct report *r, int verbose); /* before/after */
 int report_json(FILE *to, const struct report *r); /* one document, "schema": 1; -1: write error */
 

@@ -142,7 +142,9 @@ static void print_work(FILE *to, const struct report *r)
 	fprintf(to, "metadata: %s, merged into %s%s, %s out;",
 		number_of(r->updates, "update", n[0]), number_of(r->blocks_logged, "block", n[1]),
 		r->ordered ? "" : " journaled", number_of(r->meta_writes, "write request", n[2]));
-	fprintf(to, " %s, %s\n", number_of(r->transactions, "transaction", n[0]),
+	fprintf(to, " %s, %s\n",
+		r->ordered ? number_es(r->transactions, "batch", n[0])
+			   : number_of(r->transactions, "transaction", n[0]),
 		number_es(r->flushes, "flush", n[1]));
 }
 
