@@ -46,7 +46,7 @@ $(BUILD)/bench-%: $(BUILD)/tests/bench/%.o $(foreach m,model base,$(call lib,$(m
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 MKSCALE := $(BUILD)/mkscale
-$(MKSCALE): $(BUILD)/tests/bench/mkscale.o $(BUILD)/support.a
+$(MKSCALE): $(BUILD)/tests/bench/mkscale.o $(BUILD)/tests/bench/mkscale_files.o $(BUILD)/support.a
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 

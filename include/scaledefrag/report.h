@@ -77,6 +77,7 @@ struct report {
 	char what[160];	     /* volume_what */
 	uint32_t block_size; /* bytes; with bigalloc of a cluster, as all blocks here */
 	bool ordered;	     /* it has no journal */
+	bool mmp;	     /* claiming it takes a while */
 	enum report_outcome outcome;
 	int exit_code;
 	const char *mode;
@@ -126,7 +127,7 @@ struct report {
 
 void report_release(struct report *r); /* frees the arrays and paths */
 
-void report_intro(FILE *to, const struct report *r); /* a line or two before the start */
+void report_intro(FILE *to, const struct report *r);		 /* some lines before the start */
 void report_text(FILE *to, const struct report *r, int verbose); /* before/after */
 int report_json(FILE *to, const struct report *r); /* one document, "schema": 1; -1: write error */
 

@@ -19,128 +19,10 @@
  *
  * Every block may be named once by ext, node, free and fixed.
  */
+#include "snapshot_text.h"
 #include "scaledefrag/array.h"
-#include "scaledefrag/snapshot.h"
-#include "text.h"
 #include <stdlib.h>
 #include <string.h>
-
-#define MAX_BLOCKS (1ull << 48)
-
-static const char *const kind_name[FILE_KINDS] = { [FILE_REGULAR] = "file",
-						   [FILE_DIRECTORY] = "dir",
-						   [FILE_SYMLINK] = "symlink",
-						   [FILE_EA_INODE] = "ea" };
-
-static const char *const why_name[LEAVE_REASONS] = {
-	[LEAVE_NONE] = "movable",
-	[LEAVE_NOTHING] = "nothing",
-	[LEAVE_BLOCK_MAPPED] = "blockmapped",
-	[LEAVE_RESERVED] = "reserved",
-	[LEAVE_ORPHAN_FILE] = "orphanfile",
-	[LEAVE_EXCLUDED] = "excluded",
-	[LEAVE_BOOT] = "boot",
-	[LEAVE_SCOPE] = "scope",
-	[LEAVE_PINNED] = "pinned",
-	[LEAVE_SWAP] = "swap",
-	[LEAVE_HIBERNATED] = "hibernated",
-	[LEAVE_QUOTA] = "quota",
-};
-
-enum {
-	GEO_BLOCK_SIZE,
-	GEO_CLUSTER,
-	GEO_FIRST,
-	GEO_BLOCKS,
-	GEO_GROUPS,
-	GEO_BPG,
-	GEO_IPG,
-	GEO_INODE_SIZE,
-	GEO_DESC,
-	GEO_FLEX,
-	GEO_ALIGN,
-	GEO_CSUM,
-	GEO_ORDERED,
-	GEO_FIELDS
-};
-
-static void geometry_fields(const struct geometry *g, struct text_field f[GEO_FIELDS])
-{
-	f[GEO_BLOCK_SIZE] = (struct text_field){ "block_size", g->block_size, 65536 };
-	f[GEO_CLUSTER] =
-		(struct text_field){ "cluster_blocks", g->cluster_blocks, EXTENT_MAX_INIT };
-	f[GEO_FIRST] = (struct text_field){ "first_data_block", g->first_data_block, 1 };
-	f[GEO_BLOCKS] = (struct text_field){ "blocks", g->blocks, MAX_BLOCKS };
-	f[GEO_GROUPS] = (struct text_field){ "groups", g->groups, UINT32_MAX };
-	f[GEO_BPG] = (struct text_field){ "blocks_per_group", g->blocks_per_group, 8 * 65536 };
-	f[GEO_IPG] = (struct text_field){ "inodes_per_group", g->inodes_per_group, 8 * 65536 };
-	f[GEO_INODE_SIZE] = (struct text_field){ "inode_size", g->inode_size, 65536 };
-	f[GEO_DESC] = (struct text_field){ "desc_per_block", g->desc_per_block, 65536 / 32 };
-	f[GEO_FLEX] = (struct text_field){ "flex_size", g->flex_size, 1u << 31 };
-	f[GEO_ALIGN] = (struct text_field){ "align_blocks", g->align_blocks, MAX_BLOCKS };
-	f[GEO_CSUM] = (struct text_field){ "metadata_csum", g->metadata_csum, 1 };
-	f[GEO_ORDERED] = (struct text_field){ "ordered", g->ordered, 1 };
-}
-
-static void limits_fields(const struct snapshot_limits *l, struct text_field f[2])
-{
-	f[0] = (struct text_field){ "journal_blocks", l->journal_blocks, MAX_BLOCKS };
-	f[1] = (struct text_field){ "copy_blocks", l->copy_blocks, MAX_BLOCKS };
-}
-
-static void dump_file(const struct snapshot_file *f, struct text_out *to)
-{
-	const struct filemap *m = &f->map;
-	const struct extent *e;
-	size_t n;
-
-	e = filemap_records(m, &n);
-	text_put(to, "file %lu %s depth %lu%s%s\n", (unsigned long)f->ino, kind_name[f->kind],
-		 (unsigned long)m->depth, m->indirect ? " indirect" : "", f->grows ? " grows" : "");
-	for (size_t i = 0; i < n; i++)
-		text_put(to, "ext %lu %lu %llu%s\n", (unsigned long)e[i].lblk,
-			 (unsigned long)e[i].len, (unsigned long long)e[i].pblk,
-			 e[i].unwritten ? " u" : "");
-	for (uint32_t l = 0; l < m->depth; l++)
-		for (size_t i = 0; i < m->n_node[l]; i++)
-			text_put(to, "node %lu %llu %lu\n", (unsigned long)l,
-				 (unsigned long long)m->node[l][i].pblk,
-				 (unsigned long)m->node[l][i].count);
-}
-
-static void dump_ranges(const char *word, const struct rangeset *rs, struct text_out *to)
-{
-	struct range r;
-
-	for (uint64_t at = 0; rs && rangeset_next(rs, at, &r); at = r.start + r.len)
-		text_put(to, "%s %llu %llu\n", word, (unsigned long long)r.start,
-			 (unsigned long long)r.len);
-}
-
-int snapshot_write(const struct snapshot *s, text_fn put, void *ctx)
-{
-	struct text_out to = { .put = put, .ctx = ctx };
-	struct text_field geo[GEO_FIELDS], limits[2];
-
-	geometry_fields(&s->geo, geo);
-	limits_fields(&s->limits, limits);
-	text_put_fields(&to, "geometry", geo, GEO_FIELDS);
-	text_put_fields(&to, "limits", limits, 2);
-	for (int i = 0; i < LEAVE_REASONS; i++)
-		text_put(&to, "count %s %llu\n", why_name[i], (unsigned long long)s->count[i]);
-	for (size_t i = 0; i < s->n_file; i++)
-		dump_file(&s->file[i], &to);
-	dump_ranges("free", s->free, &to);
-	dump_ranges("fixed", s->fixed, &to);
-	dump_ranges("avoid", s->avoid, &to);
-	for (size_t i = 0; i < s->n_left; i++)
-		text_put(&to, "left %lu %s %llu\n", (unsigned long)s->left_ino[i],
-			 why_name[s->left_why[i]], (unsigned long long)s->left_runs[i]);
-	for (size_t i = 0; s->order && i < s->n_file; i++)
-		text_put(&to, "%s %lu\n", i < s->n_front ? "front" : "order",
-			 (unsigned long)s->file[s->order[i]].ino);
-	return to.failed ? -1 : 0;
-}
 
 struct parser {
 	struct text t;
@@ -190,7 +72,7 @@ static int parse_geometry(struct parser *p, struct error *err)
 				.desc_per_block = 64,
 				.flex_size = 16,
 				.metadata_csum = true };
-	geometry_fields(g, f);
+	snapshot_geometry_fields(g, f);
 	f[GEO_FIRST].value = f[GEO_BPG].value = UINT64_MAX;
 	if (text_get_fields(&p->t, f, GEO_FIELDS, err))
 		return -1;
@@ -218,7 +100,7 @@ static int parse_limits(struct parser *p, struct error *err)
 {
 	struct text_field f[2];
 
-	limits_fields(&p->s->limits, f);
+	snapshot_limits_fields(&p->s->limits, f);
 	if (text_get_fields(&p->t, f, 2, err))
 		return -1;
 	p->s->limits =
@@ -228,7 +110,7 @@ static int parse_limits(struct parser *p, struct error *err)
 
 static int parse_count(struct parser *p, struct error *err)
 {
-	int why = text_choice(&p->t, why_name, LEAVE_REASONS);
+	int why = text_choice(&p->t, snapshot_why_name, LEAVE_REASONS);
 
 	if (why < 0)
 		return text_error(&p->t, "unknown reason", err);
@@ -273,7 +155,7 @@ static int parse_file(struct parser *p, struct error *err)
 
 	if (parse_ino(p, above, &f.ino, err))
 		return -1;
-	kind = text_choice(&p->t, kind_name, FILE_KINDS);
+	kind = text_choice(&p->t, snapshot_kind_name, FILE_KINDS);
 	if (kind < 0 || !text_word(&p->t, "depth"))
 		return text_error(&p->t, "unknown kind, or depth is missing", err);
 	if (text_number(&p->t, "depth", 0, EXTENT_MAX_DEPTH, &depth, err) ||
@@ -377,7 +259,7 @@ static int parse_left(struct parser *p, struct error *err)
 
 	if (parse_ino(p, above, &ino, err))
 		return -1;
-	why = text_choice(&p->t, why_name, LEAVE_REASONS);
+	why = text_choice(&p->t, snapshot_why_name, LEAVE_REASONS);
 	if (why < 0)
 		return text_error(&p->t, "unknown reason", err);
 	if (text_number(&p->t, "runs", 0, MAX_BLOCKS, &runs, err) ||

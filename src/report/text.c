@@ -29,6 +29,9 @@ void report_intro(FILE *to, const struct report *r)
 		fprintf(to, "%s to write, %s; nothing written yet\n",
 			number_size(r->plan_bytes, n[0]),
 			number_lasting(r->estimate_seconds, n[3]));
+	if (r->mmp && r->plan_moves)
+		fprintf(to, "multi-mount protection: it is claimed first, which takes 11 "
+			    "seconds or more\n");
 	if (!r->ordered || r->plan_moves == 0)
 		return;
 	fprintf(to, "no journal: it is marked as not clean while blocks move; if that ends too "
@@ -139,7 +142,9 @@ static void print_work(FILE *to, const struct report *r)
 	fprintf(to, "metadata: %s, merged into %s%s, %s out;",
 		number_of(r->updates, "update", n[0]), number_of(r->blocks_logged, "block", n[1]),
 		r->ordered ? "" : " journaled", number_of(r->meta_writes, "write request", n[2]));
-	fprintf(to, " %s, %s\n", number_of(r->transactions, "transaction", n[0]),
+	fprintf(to, " %s, %s\n",
+		r->ordered ? number_es(r->transactions, "batch", n[0])
+			   : number_of(r->transactions, "transaction", n[0]),
 		number_es(r->flushes, "flush", n[1]));
 }
 

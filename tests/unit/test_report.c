@@ -196,12 +196,14 @@ static void test_report_text__has_the_figures(void **state)
 		"inode 12 /a\\x1b\\xff: 9 runs, 1 would do: tight\n",
 		"inode 13 /b: unreadable (block 4711)\n",
 		"left alone: 3 block-mapped",
+		"multi-mount protection: it is claimed first",
 	};
 	struct report r;
 	char *text;
 
 	(void)state;
 	fill(&r);
+	r.mmp = true;
 	text = captured(&r, 0, false);
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
 		if (!strstr(text, want[i]))
