@@ -350,8 +350,8 @@ static void test_planner_make__budget_takes_the_better_one(void **state)
 }
 
 /*
- * 50 files of 10 blocks, each block somewhere else, and 10 single free blocks: gaps are merged,
- * files move in one after the other, and a run may stop at any time.
+ * 50 files of 10 blocks, each block somewhere else, and 10 single free blocks: all become whole,
+ * and a run may stop at any time.
  */
 static void test_planner_make__hardly_any_free_blocks(void **state)
 {
