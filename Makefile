@@ -68,6 +68,7 @@ LINK_test_commit   := commit journal volume model device base
 LINK_test_report   := report model base
 LINK_test_library  := library
 LINK_test_kinds    := product
+LINK_test_dropped  := product
 LINK_test_picture  := report model base
 LINK_test_json     := report model base
 LINK_test_options  := report move model device base

@@ -461,6 +461,7 @@ const struct recipe recipes[] = {
 	{ "ordereduninit", "no journal, room only in BLOCK_UNINIT groups", recipe_ordereduninit },
 	{ "mappedcycles", "like cycles, block-mapped", recipe_mappedcycles },
 	{ "quota", "the quota feature, files of many owners", recipe_quota },
+	{ "quotaclusters", "the quota feature and bigalloc", recipe_quotaclusters },
 	{ "mmp", "multi-mount protection", recipe_mmp },
 	{ "bigalloc", "clusters of 8 blocks of 1 KiB, holes inside of them", recipe_bigalloc },
 	{ "bigalloc4k", "clusters of 4 blocks of 4 KiB", recipe_bigalloc4k },

@@ -28,6 +28,29 @@ void recipe_quota(const char *path)
 	image_fsck(path, "-fn", 0);
 }
 
+/* The same with clusters of 8 blocks, of which a tree block takes one. */
+void recipe_quotaclusters(const char *path)
+{
+	static const struct place apart = { .len = 8, .step = 16 };
+	static const struct place thirds = { .len = 8, .step = 24, .order = PLACE_BACKWARD };
+	struct image *im;
+	char name[16];
+
+	image_mke2fs(path, 12 << 20, "bigalloc,quota,project",
+		     "-b 1024 -C 8192 -N 128 -J size=1 -E quotatype=usrquota:grpquota:prjquota");
+	im = image_open(path);
+	image_owner(im, image_put(im, IMAGE_ROOT, "deep", &apart, 8 * 200), 1000, 7, 0);
+	image_owner(im, image_put(im, IMAGE_ROOT, "leaves", &thirds, 8 * 100), 1000, 70000, 5);
+	for (int i = 0; i < 6; i++) {
+		snprintf(name, sizeof(name), "one%d", i);
+		image_owner(im, image_put(im, IMAGE_ROOT, name, &apart, 8 * (4u + (unsigned)i)),
+			    100u + 300u * (unsigned)i, 0, 5);
+	}
+	image_close(im);
+	image_fsck(path, "-fy", 1);
+	image_fsck(path, "-fn", 0);
+}
+
 /* The interval is long: a run is over before its number would change. */
 void recipe_mmp(const char *path)
 {

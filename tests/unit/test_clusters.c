@@ -8,6 +8,14 @@
 
 #include <cmocka.h>
 
+/* It has a function with the name of CMocka's macro. */
+#pragma push_macro("fail")
+#undef fail
+#define fail ordered_fail
+#include "../../src/commit/ordered.c"
+#undef fail
+#pragma pop_macro("fail")
+
 #include "../../src/commit/proof.h"
 #include "scaledefrag/commit.h"
 #include "scaledefrag/planner.h"
@@ -574,6 +582,128 @@ static void test_scan_volume__a_cluster_claimed_twice(void **state)
 	scan_fails(&r, ERROR_FSCK, "block");
 }
 
+/* Where the first inode with a tree lies in the image; *leaf: the place of its first tree block. */
+static uint64_t a_deep_inode(struct rig *r, uint32_t *ino, uint64_t *leaf)
+{
+	struct error err = ERROR_INIT;
+	struct image *im = image_open(r->path);
+	uint64_t table = image_inode_table(im);
+	struct snapshot *s;
+	size_t i = 0;
+
+	image_close(im);
+	if (scan(r, &s, &err))
+		fail_msg("%s", err.text);
+	while (i < s->n_file && s->file[i].map.depth != 1)
+		i++;
+	assert_true(i < s->n_file);
+	*ino = s->file[i].ino;
+	*leaf = s->file[i].map.node[0][0].pblk * 4;
+	snapshot_free(s);
+	volume_close(r->v);
+	r->v = NULL;
+	return table * 4096 + (*ino - 1) * 256;
+}
+
+/* Nobody makes one, so it's refused, though e2fsck finds nothing wrong with it. */
+static void test_scan_volume__a_tree_block_inside_a_cluster(void **state)
+{
+	uint8_t block[4096];
+	uint64_t inode, leaf;
+	uint32_t ino, moved;
+	char why[80];
+	struct rig r;
+
+	(void)state;
+	open_image(&r, "bigalloc4k");
+	inode = a_deep_inode(&r, &ino, &leaf);
+	image_read(r.path, leaf * 4096, block, sizeof(block));
+	image_write(r.path, (leaf + 1) * 4096, block, sizeof(block));
+	moved = (uint32_t)leaf + 1;
+	image_write(r.path, inode + 40 + 12 + 4, &moved, sizeof(moved));
+	image_fsck(r.path, "-fn", 0);
+	snprintf(why, sizeof(why), "tree block %u of inode %u does not begin a cluster", moved,
+		 ino);
+	scan_fails(&r, ERROR_USAGE, why);
+}
+
+static void test_scan_volume__block_mapped(void **state)
+{
+	uint32_t ino, flags = 0, none[15] = { 0 };
+	uint64_t inode, leaf;
+	char why[80];
+	struct rig r;
+
+	(void)state;
+	open_image(&r, "bigalloc4k");
+	inode = a_deep_inode(&r, &ino, &leaf);
+	image_write(r.path, inode + 32, &flags, sizeof(flags));
+	none[0] = (uint32_t)leaf;
+	image_write(r.path, inode + 40, none, sizeof(none));
+	snprintf(why, sizeof(why), "inode %u: it is block-mapped, which bigalloc does not allow",
+		 ino);
+	scan_fails(&r, ERROR_FSCK, why);
+}
+
+static void test_volume_open__a_part_of_a_cluster_at_the_end(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	for (uint32_t less = 0; less <= 4; less++) {
+		const struct volume_options vo = { .path = r.path };
+		struct error err = ERROR_INIT;
+		uint32_t blocks;
+
+		open_image(&r, "bigalloc4k");
+		image_read(r.path, 1024 + 4, &blocks, sizeof(blocks));
+		blocks -= less;
+		image_write(r.path, 1024 + 4, &blocks, sizeof(blocks));
+		if (volume_open(&vo, &r.v, &err)) {
+			if (less % 4 == 0)
+				fail_msg("%u less: %s", less, err.text);
+			assert_int_equal(err.kind, ERROR_USAGE);
+			assert_non_null(strstr(err.text, "with a last cluster that is not whole"));
+			r.v = NULL;
+		} else if (less % 4) {
+			fail_msg("%u less: not refused", less);
+		}
+		close_image(&r);
+	}
+}
+
+/* N2: what the batch takes is written before what leads to it, and it is taken in clusters. */
+static void test_share_out__clusters(void **state)
+{
+	struct change uses[] = { { .start = 10, .len = 2 }, { .start = 20, .len = 1 } };
+	struct ordered o = { .uses = { .list = uses, .n = COUNT(uses) } };
+	struct geometry geo = { .block_size = BLOCK_SIZE, .cluster_blocks = 4 };
+	struct commit c = { .geo = &geo, .ordered = &o };
+	static const struct {
+		uint64_t block;
+		int phase;
+	} rows[] = {
+		{ 10, SECOND }, { 20, SECOND }, { 39, SECOND }, { 40, FIRST },
+		{ 41, FIRST },	{ 47, FIRST },	{ 48, SECOND }, { 79, SECOND },
+		{ 80, FIRST },	{ 83, FIRST },	{ 84, SECOND },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct journal_block one = { rows[i].block, NULL };
+		struct journal_block list[PHASES_ALL];
+		struct phase phase[PHASES_ALL];
+
+		for (int k = 0; k < PHASES_ALL; k++)
+			phase[k] = (struct phase){ .list = &list[k] };
+		share_out(&c, &one, 1, phase);
+		for (int k = 0; k < PHASES_ALL; k++)
+			if (phase[k].n != (k == rows[i].phase))
+				fail_msg("block %u: not in phase %d", (unsigned)rows[i].block,
+					 rows[i].phase);
+	}
+}
+
 static void clock_of(void *ctx, uint64_t *seconds, uint32_t *nsec)
 {
 	(void)ctx;
@@ -630,6 +760,10 @@ int main(void)
 		cmocka_unit_test(test_scan_volume__a_wrong_count_of_clusters),
 		cmocka_unit_test(test_scan_volume__a_record_that_does_not_fit),
 		cmocka_unit_test(test_scan_volume__a_cluster_claimed_twice),
+		cmocka_unit_test(test_scan_volume__a_tree_block_inside_a_cluster),
+		cmocka_unit_test(test_scan_volume__block_mapped),
+		cmocka_unit_test(test_volume_open__a_part_of_a_cluster_at_the_end),
+		cmocka_unit_test(test_share_out__clusters),
 		cmocka_unit_test(test_commit_guard__bits_of_clusters),
 	};
 

@@ -197,6 +197,67 @@ static void test_cover_batch__data_and_tree_blocks(void **state)
 	rangeset_free(rs);
 }
 
+/* Targets of the batch that is next, of which what is moved as unwritten isn't written. */
+static struct move next_moves[] = {
+	{ .from = 10, .to = 50, .len = 3 },
+	{ .from = 20, .to = 60, .len = 2, .unwritten = 1 },
+	{ .from = 22, .to = 70, .len = 4 },
+};
+static struct plan_file next_files[] = {
+	{ .first_move = 0, .n_move = 0 }, /* of the batch before */
+	{ .first_move = 0, .n_move = 2 },
+	{ .first_move = 2, .n_move = 1 },
+};
+static struct plan_batch next_batches[] = {
+	{ .first_file = 0, .n_file = 1 },
+	{ .first_file = 1, .n_file = 2 },
+};
+static const struct plan next_plan = {
+	.batch = next_batches, .n_batch = 2, .file = next_files, .move = next_moves
+};
+
+/* What holes are made of, in blocks, before the second batch. */
+static void holes_are(const char *on_disk, const char *state, const char *written, bool unwritten,
+		      const char *want, uint64_t again)
+{
+	struct run run = { .p = &next_plan,
+			   .n_done = 1,
+			   .block_size = 10,
+			   .unwritten = unwritten,
+			   .written = set(written) };
+	struct rangeset *disk = set(on_disk), *own = set(state);
+	struct space s = {
+		.disk = disk, .state = own, .only = run.written, .block_size = 10, .unit = 10
+	};
+	char got[512] = "";
+	struct error err;
+	uint64_t told;
+
+	assert_int_equal(spare_next(&run, disk, &told, &err), 0);
+	assert_int_equal(space_each(&s, note, got, &err), 0);
+	assert_string_equal(*got ? got + 1 : got, want);
+	assert_int_equal(told, again);
+	rangeset_free(disk);
+	rangeset_free(own);
+	rangeset_free(run.written);
+}
+
+static void test_spare_next__targets_get_no_holes(void **state)
+{
+	(void)state;
+	/* nothing of the next batch's targets, though it lies between what was freed */
+	holes_are("40+40", "40+40", "45+30", false, "450+50 530+170 740+10", 70);
+	/* allocated already are those that this run has written */
+	holes_are("40+40", "40+40", "48+3 72+1", false, "480+20", 20);
+	holes_are("40+40", "40+40", "40+3", false, "400+30", 0);
+	holes_are("50+3 70+4", "40+40", "40+40", false, "", 70);
+	/* a target that is not free on the disk, or not in the state */
+	holes_are("40+11 75+5", "40+40", "40+40", false, "400+100 750+50", 70);
+	holes_are("40+40", "40+11 75+5", "40+40", false, "400+100 750+50", 70);
+	/* where what was written may be holes already, it can't be told what is: all goes */
+	holes_are("40+40", "40+40", "45+30", true, "450+300", 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +267,7 @@ int main(void)
 		cmocka_unit_test(test_cover__overlaps),
 		cmocka_unit_test(test_uncover__what_is_there),
 		cmocka_unit_test(test_cover_batch__data_and_tree_blocks),
+		cmocka_unit_test(test_spare_next__targets_get_no_holes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

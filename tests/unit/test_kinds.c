@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What watches over a file system beside its journal: the MMP block, and quota files. */
+/* What watches over a file system beside its journal: the MMP block, and quota files; and swap
+ * files, which are told where they are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,6 +41,19 @@ static int make_quota(void **state)
 {
 	(void)state;
 	return make("quota");
+}
+
+static int make_quota_clusters(void **state)
+{
+	(void)state;
+	return make("quotaclusters");
+}
+
+/* One that each test makes itself. */
+static int make_bare(void **state)
+{
+	(void)state;
+	return make("clean");
 }
 
 static int drop(void **state)
@@ -281,6 +295,40 @@ static void test_mmp__broken(void **state)
 	}
 }
 
+/* Nothing that a journal does is needed for it. */
+static void test_mmp__no_journal(void **state)
+{
+	static const struct place second = { 0 };
+	struct pauses p = { 0 };
+	struct mmp_struct m;
+	struct report r;
+	struct error err;
+	struct image *im;
+	uint32_t ino;
+
+	(void)state;
+	image_mke2fs(path, 4 << 20, "mmp,^has_journal", "-b 1024 -N 64 -E mmp_update_interval=200");
+	im = image_open(path);
+	ino = image_put(im, IMAGE_ROOT, "second", &second, 60);
+	image_close(im);
+	if (run(&p, false, &r, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(p.n, 1);
+	assert_int_equal(p.seen.mmp_pad2[0], VOLUME_MMP_MARK(p.seen.mmp_seq));
+	get_mmp(&m);
+	assert_int_equal(m.mmp_seq, EXT4_MMP_SEQ_CLEAN);
+	image_fsck(path, "-fn", 0);
+	im = image_open(path);
+	assert_int_equal(image_file_block(im, ino, 59), image_file_block(im, ino, 0) + 59);
+	image_close(im);
+	/* and where another node comes in between, nothing is written but by that */
+	image_mke2fs(path, 4 << 20, "mmp,^has_journal", "-b 1024 -N 64 -E mmp_update_interval=200");
+	im = image_open(path);
+	image_put(im, IMAGE_ROOT, "second", &second, 60);
+	image_close(im);
+	refused(EXT4_MMP_SEQ_CLEAN, false, 1, ERROR_OPERATION, "in use by node 'other");
+}
+
 /* ---- quota ---- */
 
 static uint64_t quota_block(uint32_t ino, uint32_t lblk)
@@ -343,11 +391,144 @@ static void test_quota__usage_follows(void **state)
 	image_fsck(path, "-fn", 0);
 }
 
+/* A tree block takes a cluster, and so much less is used when it is given back. */
+static void test_quota__usage_in_clusters(void **state)
+{
+	struct pauses p = { 0 };
+	struct report r;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(run(&p, false, &r, &err), 0);
+	image_fsck(path, "-fn", 0);
+}
+
+/* Neither the feature nor visible files: usage and inodes have to change together. */
+static void test_quota__no_journal(void **state)
+{
+	static const struct {
+		const char *features, *file, *words;
+	} rows[] = {
+		{ "^has_journal,quota", "a", "not supported yet: quotas without a journal" },
+		{ "^has_journal,project", "a", "not supported yet: quotas without a journal" },
+		{ "^has_journal", "aquota.user", "visible quota files without a journal" },
+		{ "^has_journal", "aquota.group", "visible quota files without a journal" },
+	};
+	static const struct place second = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pauses p = { 0 };
+		struct report r;
+		struct error err;
+		struct image *im;
+		size_t size;
+		void *before;
+
+		image_mke2fs(path, 4 << 20, rows[i].features, "-b 1024 -N 64");
+		im = image_open(path);
+		image_put(im, IMAGE_ROOT, rows[i].file, &second, 6);
+		image_put(im, IMAGE_ROOT, "second", &second, 60);
+		image_close(im);
+		before = whole_image(&size);
+		assert_int_equal(run(&p, false, &r, &err), -1);
+		assert_int_equal(err.kind, ERROR_USAGE);
+		if (!strstr(err.text, rows[i].words) || !strstr(err.text, "tune2fs -j "))
+			fail_msg("got '%s'; wanted '%s'", err.text, rows[i].words);
+		assert_same(before, size);
+		free(before);
+	}
+}
+
+/* ---- swap files, in clusters ---- */
+
+/* A file of 1 MiB in clusters far apart that says at the end of its page that it is swap. */
+static uint32_t make_swap(const char *args, uint32_t cluster, uint32_t page)
+{
+	struct place apart = { 0 };
+	uint8_t *data = calloc(1, 1 << 20);
+	uint16_t mode = LINUX_S_IFREG | 0600;
+	uint32_t ino, bs, n;
+	uint64_t at;
+	struct piece *piece;
+	struct image *im;
+	size_t n_piece;
+
+	assert_non_null(data);
+	memcpy(data + page - 10, "SWAPSPACE2", 10);
+	image_mke2fs(path, 12 << 20, "bigalloc,^metadata_csum", args);
+	im = image_open(path);
+	bs = image_block_size(im);
+	n = (1u << 20) / bs;
+	apart.len = cluster / bs;
+	ino = image_file(im, IMAGE_ROOT, "swap");
+	n_piece = image_pick(im, &apart, n, &piece);
+	image_map(im, ino, piece, n_piece, data, 1 << 20);
+	at = image_inode_table(im) * bs + (ino - 1) * 256u;
+	image_close(im);
+	image_write(path, at, &mode, sizeof(mode));
+	image_fsck(path, "-fn", 0);
+	free(piece);
+	free(data);
+	return ino;
+}
+
+static uint64_t first_byte(uint32_t ino)
+{
+	struct image *im = image_open(path);
+	uint64_t at = image_file_block(im, ino, 0) * image_block_size(im);
+
+	image_close(im);
+	return at;
+}
+
+static void test_swap__clusters(void **state)
+{
+	static const struct {
+		const char *args;
+		uint32_t cluster, page;
+		bool moves;
+	} rows[] = {
+		{ "-b 1024 -C 8192 -N 64 -J size=1", 8192, 4096, true },
+		{ "-b 4096 -C 65536 -N 64 -J size=4", 65536, 4096, true },
+		/* Its page is larger than a cluster, and would have to be aligned. */
+		{ "-b 1024 -C 2048 -N 64 -J size=1", 2048, 4096, false },
+		{ "-b 1024 -C 8192 -N 64 -J size=1", 8192, 16384, false },
+		{ "-b 1024 -C 8192 -N 64 -J size=1", 8192, 65536, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint32_t ino = make_swap(rows[i].args, rows[i].cluster, rows[i].page);
+		const struct engine_options o = { .volume = { .path = path },
+						  .threads = 1,
+						  .queue_depth = 4,
+						  .clock = the_clock };
+		uint64_t before = first_byte(ino), after;
+		struct error err = ERROR_INIT;
+		struct report r;
+
+		if (engine_run(&o, &r, &err))
+			fail_msg("row %zu: %s", i, err.text);
+		after = first_byte(ino);
+		if ((after != before) != rows[i].moves || r.n_swap != rows[i].moves)
+			fail_msg("row %zu: it was at byte %llu, is at %llu; %zu are told", i,
+				 (unsigned long long)before, (unsigned long long)after, r.n_swap);
+		if (rows[i].moves) {
+			assert_int_equal(r.swap[0].ino, ino);
+			assert_int_equal(r.swap[0].block, after / 4096);
+		}
+		report_release(&r);
+		image_fsck(path, "-fn", 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define MMP(t)	 cmocka_unit_test_setup_teardown(t, make_mmp, drop)
 #define QUOTA(t) cmocka_unit_test_setup_teardown(t, make_quota, drop)
+#define BARE(t)	 cmocka_unit_test_setup_teardown(t, make_bare, drop)
 		MMP(test_mmp__a_run_claims_it_and_puts_it_back),
 		MMP(test_mmp__what_a_killed_run_left),
 		MMP(test_mmp__others_use_it),
@@ -355,6 +536,11 @@ int main(void)
 		MMP(test_mmp__broken),
 		QUOTA(test_quota__broken_files_are_refused),
 		QUOTA(test_quota__usage_follows),
+		cmocka_unit_test_setup_teardown(test_quota__usage_in_clusters, make_quota_clusters,
+						drop),
+		BARE(test_quota__no_journal),
+		BARE(test_mmp__no_journal),
+		BARE(test_swap__clusters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -350,8 +350,8 @@ static void test_planner_make__budget_takes_the_better_one(void **state)
 }
 
 /*
- * 50 files of 10 blocks, each block somewhere else, and 10 single free blocks: gaps are merged,
- * files move in one after the other, and a run may stop at any time.
+ * 50 files of 10 blocks, each block somewhere else, and 10 single free blocks: all become whole,
+ * and a run may stop at any time.
  */
 static void test_planner_make__hardly_any_free_blocks(void **state)
 {
@@ -383,6 +383,164 @@ static void test_planner_make__hardly_any_free_blocks(void **state)
 		assert_true(p->batch[i].rest);
 	plan_free(p);
 	snapshot_free(s);
+}
+
+/* A row: files of up to `runs` runs of up to `len` blocks, one behind the other in random order,
+ * with `gaps` free runs of up to `gap` blocks among them. */
+struct nearly_full {
+	unsigned files, runs, len, gaps, gap, seed;
+	uint64_t frag_files; /* at most so many are left */
+};
+
+struct scattered {
+	unsigned file, lblk, len, pblk;
+};
+
+static unsigned random_below(uint64_t *x, unsigned n)
+{
+	*x = *x * 6364136223846793005 + 1442695040888963407;
+	return (unsigned)(*x >> 33) % n;
+}
+
+/* Those of one file follow each other; the last `gaps` are free. Returns the end of the last. */
+static unsigned scatter(const struct nearly_full *v, struct scattered *part, size_t *n_part)
+{
+	uint64_t x = v->seed;
+	unsigned at = 20, *order;
+	size_t n = 0;
+	for (unsigned f = 0; f < v->files; f++) {
+		unsigned runs = 1 + random_below(&x, v->runs), lblk = 0;
+		for (unsigned i = 0; i < runs; i++, lblk += part[n++].len)
+			part[n] = (struct scattered){ f, lblk, 1 + random_below(&x, v->len), 0 };
+	}
+	for (unsigned i = 0; i < v->gaps; i++)
+		part[n++] = (struct scattered){ v->files, 0, 1 + random_below(&x, v->gap), 0 };
+	order = calloc(n, sizeof(*order));
+	assert_non_null(order);
+	for (unsigned i = 0; i < n; i++)
+		order[i] = i;
+	for (unsigned i = (unsigned)n - 1; i > 0; i--) {
+		unsigned j = random_below(&x, i + 1), k = order[i];
+		order[i] = order[j];
+		order[j] = k;
+	}
+	for (size_t i = 0; i < n; i++) {
+		part[order[i]].pblk = at;
+		at += part[order[i]].len;
+	}
+	free(order);
+	*n_part = n;
+	return at;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct scattered *x = a, *y = b;
+	return (x->pblk > y->pblk) - (x->pblk < y->pblk);
+}
+
+static struct snapshot *nearly_full(const struct nearly_full *v)
+{
+	struct scattered *part = calloc(v->files * v->runs + v->gaps, sizeof(*part));
+	struct error err = ERROR_INIT;
+	struct snapshot *s;
+	unsigned end, last = v->files;
+	size_t n, size;
+	char *text;
+	FILE *f = open_memstream(&text, &size);
+	assert_true(part && f);
+	end = scatter(v, part, &n);
+	qsort(part + n - v->gaps, v->gaps, sizeof(*part), by_place);
+	fprintf(f,
+		"geometry block_size 1024 first_data_block 1 blocks %u groups 1 blocks_per_group "
+		"8192 inodes_per_group 1024 inode_size 128 desc_per_block 32\n"
+		"limits journal_blocks 300 copy_blocks 1000\n",
+		end);
+	for (size_t i = 0; i < n; last = part[i++].file) {
+		struct scattered p = part[i];
+		if (p.file != last && p.file < v->files)
+			fprintf(f, "file %u file depth 0\n", 12 + p.file);
+		while (i + 1 < n && part[i + 1].file == p.file &&
+		       part[i + 1].pblk == p.pblk + p.len)
+			p.len += part[++i].len;
+		if (p.file < v->files)
+			fprintf(f, "ext %u %u %u\n", p.lblk, p.len, p.pblk);
+		else
+			fprintf(f, "free %u %u\n", p.pblk, p.len);
+	}
+	assert_int_equal(fclose(f), 0);
+	if (snapshot_parse(text, &s, &err))
+		fail_msg("%s", err.text);
+	free(text);
+	free(part);
+	return s;
+}
+
+/* Where a few blocks in a thousand are free, room for a file is made by what lies in its way going
+ * to gaps that it fits, run by run (evict.c): without that, each of these keeps two thirds of its
+ * files fragmented. */
+static void test_planner_make__evicts_run_by_run(void **state)
+{
+	static const struct nearly_full rows[] = {
+		{ 400, 3, 5, 6, 4, 3, 0 },   /* 17 of 2,464 blocks are free */
+		{ 600, 3, 5, 4, 4, 3, 350 }, /* 10 of 3,661 */
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct snapshot *s = nearly_full(&rows[i]);
+		struct error err = ERROR_INIT;
+		struct plan *p;
+		if (planner_make(s, &files, &p, &err) || planner_verify(s, p, &err))
+			fail_msg("row %zu: %s", i, err.text);
+		if (p->predicted.frag_files > rows[i].frag_files)
+			fail_msg("row %zu: %u files stay fragmented", i,
+				 (unsigned)p->predicted.frag_files);
+		plan_free(p);
+		snapshot_free(s);
+	}
+}
+
+/* A budget that nothing fits changes nothing; one that is too small for the best takes the next. */
+static void test_planner_make__tiny_budgets(void **state)
+{
+	static const char *const one = GEO "\n" LIMITS "file 12 file depth 0\next 0 12 10\n"
+					   "ext 12 12 40\nfree 22 12\n";
+	static const char *const whole =
+		"plan 1\nbatch 0 copy 12 journal 3 rest\nfile 12 last\nmove 12 12 40 22\n";
+	struct planner_options o = files;
+	(void)state;
+	for (uint64_t budget = 1; budget <= 12; budget += budget == 1 ? 10 : 1) {
+		o.budget_blocks = budget;
+		plans_with(one, whole, &o);
+	}
+	o.budget_blocks = 1;
+	plans_with(GEO "\n" LIMITS "file 12 file depth 0\next 0 2 10\next 2 2 40\next 4 2 14\n"
+		       "file 13 file depth 0\next 0 6 60\next 6 1 70\nfree 12 2\nfree 66 1\n",
+		   "plan 1\nbatch 0 copy 1 journal 3 rest\nfile 13 last\nmove 6 1 70 66\n"
+		   "batch 1 copy 2 journal 3 rest\nfile 12 last\nmove 2 2 40 12\n",
+		   &o);
+	/* no gain to be had, at any price */
+	plans_with(GEO "\n" LIMITS "file 12 file depth 0\next 0 2 10\next 5 2 12\nfree 20 50\n",
+		   "plan 1\n", &o);
+	plans_with(GEO "\nlimits journal_blocks 2 copy_blocks 100\n"
+		       "file 12 file depth 0\next 0 1 10\next 1 1 20\nfree 100 5\n",
+		   "plan 1\n", &o);
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		struct snapshot *s = randomvol_make(seed);
+		struct error err = ERROR_INIT;
+		struct plan *p, *q;
+		o.budget_blocks = 0;
+		assert_int_equal(planner_make(s, &o, &p, &err), 0);
+		o.budget_blocks = 1 + seed % 3;
+		assert_int_equal(planner_make(s, &o, &q, &err), 0);
+		if (planner_verify(s, q, &err))
+			fail_msg("seed %u: %s", (unsigned)seed, err.text);
+		if (excess_within(s, q, o.budget_blocks) > excess_within(s, p, o.budget_blocks))
+			fail_msg("seed %u: it gains less with a budget", (unsigned)seed);
+		plan_free(p);
+		plan_free(q);
+		snapshot_free(s);
+	}
 }
 
 static void test_planner_make__same_plan_for_any_threads(void **state)
@@ -460,6 +618,8 @@ int main(void)
 		cmocka_unit_test(test_planner_make__budget_takes_the_better_one),
 		cmocka_unit_test(test_planner_make__budget),
 		cmocka_unit_test(test_planner_make__hardly_any_free_blocks),
+		cmocka_unit_test(test_planner_make__evicts_run_by_run),
+		cmocka_unit_test(test_planner_make__tiny_budgets),
 		cmocka_unit_test(test_planner_make__same_plan_for_any_threads),
 		cmocka_unit_test(test_planner_make__same_plan_twice),
 		cmocka_unit_test(test_planner_make__random_volumes),

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../../src/scan/scan_internal.h"
 #include "scaledefrag/indirect.h"
 #include "scaledefrag/report.h"
 #include "scaledefrag/scan.h"
@@ -22,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct shape {
+static const struct layout {
 	const char *name, *features, *args;
 	uint64_t size;
 } shapes[] = {
@@ -94,7 +95,7 @@ static void populate(struct image *im, bool inline_data)
 	image_shatter(im, deep, &(struct place){ .order = PLACE_SHUFFLED });
 }
 
-static void make_image(const struct shape *s)
+static void make_image(const struct layout *s)
 {
 	struct image *im;
 
@@ -1109,6 +1110,68 @@ static ext2_filsys open_mapped(uint32_t *ino, struct ext2_inode *inode)
 	return fs;
 }
 
+/* Reads the block-mapped file with so much memory, of which `taken` is in use. */
+static int read_mapped(uint64_t taken, uint64_t memory, size_t *n_ext, struct error *err)
+{
+	uint32_t ino = lookup("/dir/deeper/mapped");
+	struct volume *v = open_volume();
+	struct harvest h = { 0 };
+	struct source src;
+	uint8_t *raw;
+	int rc;
+
+	assert_int_equal(source_open(v, 8, NULL, &src, err), 0);
+	raw = calloc(1, src.geo->inode_size);
+	assert_non_null(raw);
+	assert_int_equal(ext2fs_read_inode_full(volume_fs(v), ino, (struct ext2_inode *)raw,
+						(int)src.geo->inode_size),
+			 0);
+	assert_int_equal(inodes_take(&src, ino, raw, &h, err), 0);
+	assert_int_equal(h.n_file, 1);
+	assert_true(h.n_mapped > 0);
+	src.taken = taken;
+	src.memory = memory;
+	rc = mapped_read(&src, h.file, h.mapped, h.n_mapped, err);
+	*n_ext = h.file[0].map.n_ext;
+	free(raw);
+	harvest_release(&h);
+	source_close(&src);
+	volume_close(v);
+	return rc;
+}
+
+static void mapped_refused(uint64_t taken, uint64_t memory, const char *least)
+{
+	struct error err = ERROR_INIT;
+	size_t n;
+
+	assert_int_equal(read_mapped(taken, memory, &n, &err), -1);
+	assert_int_equal(err.kind, ERROR_USAGE);
+	if (!strstr(err.text, least))
+		fail_msg("wanted \"%s\", got \"%s\"", least, err.text);
+}
+
+/* What is needed is said in full, wherever it was too much. */
+static void test_mapped_read__memory(void **state)
+{
+	const uint64_t mib = 1 << 20;
+	struct error err = ERROR_INIT;
+	uint64_t need;
+	size_t n;
+
+	(void)state;
+	make_image(&shapes[0]);
+	assert_int_equal(read_mapped(0, 0, &n, &err), 0);
+	assert_true(n > 20);
+	need = n * STRETCH_BYTES;
+	assert_int_equal(read_mapped(mib - need, mib, &n, &err), 0);
+	assert_int_equal(n * STRETCH_BYTES, need);
+	mapped_refused(mib - need, mib - 1, "give at least --memory 2M");
+	mapped_refused(mib - need, mib - need + STRETCH_BYTES, "give at least --memory 2M");
+	mapped_refused(mib - need, 1, "give at least --memory 2M");
+	mapped_refused(mib - need - 1, mib - 2, "give at least --memory 1M");
+}
+
 static void test_scan_volume__an_indirect_block_that_points_back(void **state)
 {
 	ext2_filsys fs;
@@ -1434,6 +1497,7 @@ int main(void)
 		TEST(test_scan_volume__metadata_marked_free),
 		TEST(test_scan_volume__a_block_claimed_twice),
 		TEST(test_scan_volume__metadata_claimed_by_a_file),
+		TEST(test_mapped_read__memory),
 		TEST(test_scan_volume__an_indirect_block_that_points_back),
 		TEST(test_scan_volume__indirect_blocks_without_end),
 		TEST(test_scan_volume__a_pointer_that_leads_outside),
