@@ -427,5 +427,8 @@ int run_discard(struct run *run, struct error *err)
 
 	if (run->discard_failed || (!all && (!run->written || rangeset_count(run->written) == 0)))
 		return 0;
+	/* A run without anything to move has written nothing so far. */
+	if (commit_claim(run->c, err))
+		return -1;
 	return discard_free(run, all ? NULL : run->written, 0, err);
 }

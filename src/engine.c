@@ -86,8 +86,17 @@ static void scan_progress(void *ctx, uint64_t done, uint64_t total)
 	run_tell(ctx, done, total);
 }
 
+static int is_stopped(void *ctx)
+{
+	struct run *run = ctx;
+
+	run_poll(run);
+	return run->stop;
+}
+
 static int open_all(struct run *run, struct error *err)
 {
+	struct volume_options volume = run->o->volume;
 	const struct commit_options co = {
 		.queue_depth = run->o->queue_depth,
 		.memory = run_commit_memory(run),
@@ -95,7 +104,9 @@ static int open_all(struct run *run, struct error *err)
 		.clock_ctx = run->o->clock_ctx,
 	};
 
-	if (volume_open(&run->o->volume, &run->v, err))
+	volume.cancel = is_stopped;
+	volume.cancel_ctx = run;
+	if (volume_open(&volume, &run->v, err))
 		return -1;
 	run->block_size = geometry_cluster_size(volume_geometry(run->v));
 	figures_volume(run);
@@ -288,6 +299,18 @@ static int exit_code_of(enum report_outcome outcome)
 	}
 }
 
+/* What is done in any case; of two failures the first one counts, but for a lost file system. */
+static int last_step(struct run *run, int (*step)(struct commit *, struct error *), int rc,
+		     struct error *err)
+{
+	struct error failed = ERROR_INIT;
+
+	if (!run->c || !step(run->c, &failed) || (rc && !commit_lost(run->c)))
+		return rc;
+	*err = failed;
+	return -1;
+}
+
 int engine_run(const struct engine_options *o, struct report *r, struct error *err)
 {
 	struct run run = { .o = o,
@@ -296,7 +319,6 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 			   .phase_start = now(),
 			   .telling = PTHREAD_MUTEX_INITIALIZER };
 	double start = run.phase_start;
-	struct error end = ERROR_INIT;
 	int rc;
 
 	memset(r, 0, sizeof *r);
@@ -306,14 +328,12 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 	/* The session ends in any case: needs_recovery is cleared unless a write or flush failed
 	 * (I12). */
 	run_phase(&run, PHASE_COMMIT);
-	if (run.c && commit_end(run.c, &end) && (!rc || commit_lost(run.c))) {
-		*err = end;
-		rc = -1;
-	}
+	rc = last_step(&run, commit_end, rc, err);
 	if (!rc && !o->report_only && !o->dry_run)
 		rc = rescan(&run, err) || run_discard(&run, err) || measure_after(&run, err) ? -1
 											     : 0;
 	run_phase(&run, PHASE_OPEN);
+	rc = last_step(&run, commit_leave, rc, err);
 	r->outcome = rc ? OUTCOME_FAILED : outcome_of(&run);
 	if (r->outcome == OUTCOME_STOPPED)
 		r->stopped_by = run.stopped ? "a signal" : "the budget";

@@ -25,12 +25,11 @@ void figures_options(struct run *run)
 void figures_volume(struct run *run)
 {
 	struct report *r = run->r;
-	uint32_t seq;
 
 	snprintf(r->what, sizeof r->what, "%s", volume_what(run->v));
 	r->block_size = run->block_size;
 	r->ordered = volume_geometry(run->v)->ordered;
-	r->mmp = volume_mmp(run->v, &seq) != 0;
+	r->mmp = volume_mmp(run->v) != 0;
 	r->direct = volume_device(run->v)->direct;
 }
 

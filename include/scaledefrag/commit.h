@@ -17,6 +17,8 @@
  *     commit_batch()  new mappings, bitmaps, descriptors -> overlay -> one transaction ->
  *                     checkpoint -> empty log
  *   commit_end()      E: free count, s_wtime, needs_recovery cleared, flushed
+ *   commit_claim()    if anything else is to be written to the device, as discards
+ *   commit_leave()    other nodes may use it (its MMP block)
  *   commit_close()
  *
  * Without a journal (src/commit/ordered.c): B clears VALID in s_state, E sets it, and a batch is
@@ -74,7 +76,11 @@ int commit_prepare(struct commit *c, const struct plan *p, size_t batch, const s
 int commit_batch(struct commit *c, const struct plan *p, size_t batch, const bool *skip,
 		 const struct state *before, struct error *err);
 int commit_end(struct commit *c, struct error *err); /* without commit_begin: does nothing */
-/* Did another node take the file system over (its MMP block)? Then commit_end says which. */
+/* Nobody else uses it from now on until commit_leave(); commit_begin() does so too. */
+int commit_claim(struct commit *c, struct error *err);
+int commit_leave(struct commit *c, struct error *err); /* without a claim: does nothing */
+/* Did another node take the file system over (its MMP block)? Then commit_end and commit_leave say
+ * which. */
 bool commit_lost(struct commit *c);
 void commit_get_counters(const struct commit *c, struct commit_counters *out);
 void commit_close(struct commit *c); /* NULL is fine; writes nothing */

@@ -29,6 +29,9 @@ struct volume_options {
 	/* Tests: instead of waiting for so many seconds. NULL: waits. */
 	void (*pause)(void *ctx, unsigned seconds);
 	void *pause_ctx;
+	/* Not 0: wait no longer. Asked while waiting, every second and at each signal. */
+	int (*cancel)(void *ctx);
+	void *cancel_ctx;
 	/* Tests: puts a device in front of the real one; closing *out closes `inner`. NULL: none.
 	 */
 	int (*wrap)(void *ctx, struct device *inner, struct device **out, struct error *err);
@@ -81,12 +84,14 @@ int volume_fs_on(struct volume *v, struct device *dev, struct struct_ext2_filsys
 
 /*
  * The MMP block, of file systems that another node may use at the same time. Its place in bytes,
- * or 0: there is none; *seq: its number when the volume was opened.
+ * or 0: there is none.
  */
 #define VOLUME_MMP_LEN 1024
 /* In the first word of its padding, says that its number (both as on the disk) is one of ours. */
 #define VOLUME_MMP_MARK(seq) ((seq) ^ 0x73636465u)
-uint64_t volume_mmp(const struct volume *v, uint32_t *seq);
+uint64_t volume_mmp(const struct volume *v);
+/* Is this what it was when the volume was opened? Else somebody else has used it since. */
+bool volume_mmp_same(const struct volume *v, const uint8_t buf[VOLUME_MMP_LEN]);
 /* Reads it from the disk, past the page cache. Any thread. */
 int volume_mmp_read(const struct volume *v, uint8_t buf[VOLUME_MMP_LEN], struct error *err);
 /* As long as it takes to see whether somebody else writes it. ERROR_STOPPED: a signal came. */

@@ -200,7 +200,7 @@ int commit_begin(struct commit *c, struct error *err)
 		return -1;
 	if (c->begun)
 		return 0;
-	if (mmp_claim(c, err))
+	if (commit_claim(c, err))
 		return -1;
 	if (superblock_begin(c, err))
 		return fail_super(c, err);
@@ -248,7 +248,19 @@ int commit_end(struct commit *c, struct error *err)
 	if ((c->ordered && ordered_end(c, err)) || superblock_end(c, err))
 		return fail_super(c, err);
 	c->begun = false;
-	return mmp_release(c, err);
+	return 0;
+}
+
+int commit_claim(struct commit *c, struct error *err)
+{
+	return check_alive(c, err) || mmp_claim(c, err) ? -1 : 0;
+}
+
+int commit_leave(struct commit *c, struct error *err)
+{
+	if (mmp_lost(c, err))
+		return -1;
+	return c->dead ? 0 : mmp_release(c, err);
 }
 
 /* The batch's metadata into the overlay; the disk is not touched. */

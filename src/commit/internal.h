@@ -126,7 +126,7 @@ void ordered_get_counters(const struct commit *c, struct commit_counters *out);
 /* mmp.c */
 struct mmp;
 int mmp_claim(struct commit *c, struct error *err);   /* before B; without an MMP block: nothing */
-int mmp_release(struct commit *c, struct error *err); /* after E */
+int mmp_release(struct commit *c, struct error *err); /* after E, and discards */
 bool mmp_lost(struct commit *c, struct error *err);   /* another node took over; err says which */
 void mmp_free(struct mmp *m);			      /* NULL is fine; writes nothing */
 /* What its thread does when the time has come: changes it, or ends all writing. */

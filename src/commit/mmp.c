@@ -2,7 +2,8 @@
 /*
  * The MMP block while we write (see volume/mmp.c, which reads it). Before B it gets a number of our
  * own, and after as long a wait as the kernel's it must still be there; then a thread changes it
- * every few seconds, having looked whether it is still ours. After E it becomes what it was. A
+ * every few seconds, having looked whether it is still ours. After E, and after the last discard
+ * (what is free for us may be in use as soon as another node may come), it becomes what it was. A
  * killed run leaves a number that no longer changes: whoever comes next waits a while, and goes on.
  *
  * Nothing of this is part of a transaction: each write is one sector, and leaves the checksum as it
@@ -94,7 +95,9 @@ static void keep_or_lose(struct mmp *m)
 
 	if (!mmp_keep(m, &err))
 		return;
-	atomic_store(&m->c->dev->dead, true); /* I12 */
+	/* Where writing has failed before, why is known already. */
+	if (atomic_exchange(&m->c->dev->dead, true)) /* I12 */
+		return;
 	m->lost = err;
 }
 
@@ -185,20 +188,25 @@ static void fill(struct mmp *m)
 
 int mmp_claim(struct commit *c, struct error *err)
 {
-	uint32_t seen;
-	uint64_t at = volume_mmp(c->v, &seen);
+	uint64_t at = volume_mmp(c->v);
 	struct mmp *m;
 
-	if (!at)
+	if (!at || (c->mmp && c->mmp->claimed))
 		return 0;
 	if (!c->mmp && mmp_new(c, at, err))
 		return -1;
 	m = c->mmp;
 	if (volume_mmp_read(c->v, m->before.bytes, err))
 		return -1;
-	/* Since the volume was opened, nobody else may have come. */
-	if (le32toh(m->before.mmp.mmp_seq) != seen)
-		return taken_over(m, &m->before, err);
+	/* Since the volume was opened, nobody else may have come, nor come and gone: what the run
+	 * knows of the files would be old. */
+	if (!volume_mmp_same(c->v, m->before.bytes))
+		return le32toh(m->before.mmp.mmp_seq) == EXT4_MMP_SEQ_CLEAN
+			       ? error_set(err, ERROR_OPERATION,
+					   "%s was used by another node meanwhile, says its MMP "
+					   "block; start again",
+					   c->name)
+			       : taken_over(m, &m->before, err);
 	fill(m);
 	if (write_block(m, true, err))
 		return -1;

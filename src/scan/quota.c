@@ -76,13 +76,16 @@ int quota_find(const struct source *src, uint64_t room, struct harvest *h, struc
 		return -1;
 	}
 	for (int i = 0; i < SNAPSHOT_QUOTAS; i++) {
-		bool checked = true;
+		bool checked = false;
+		errcode_t ret;
 
 		if (!ino[i])
 			continue;
 		any = true;
-		if (ino[i] > sb->s_inodes_count ||
-		    inode_is_checked(volume_fs(src->v), ino[i], &checked) || !checked)
+		ret = inode_is_checked(volume_fs(src->v), ino[i], &checked);
+		if (ret)
+			return library_error(src->v, ret, ino[i], err);
+		if (!checked)
 			return source_damage(src, err, "inode %u is a quota file, but not in use",
 					     ino[i]);
 		if (count_blocks(src, ino[i], &h->quota_blocks, err))

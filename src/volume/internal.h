@@ -34,9 +34,11 @@ struct target {
 	uint64_t base;				    /* bytes: where the file system starts */
 	void (*pause)(void *ctx, unsigned seconds); /* as in volume_options */
 	void *pause_ctx;
-	uint64_t mmp_at;  /* bytes from base: the MMP block; 0: none */
-	uint32_t mmp_seq; /* as it was found */
-	uint64_t room;	  /* bytes from base up to the end of its partition, file or device */
+	int (*cancel)(void *ctx);
+	void *cancel_ctx;
+	uint64_t mmp_at;	     /* bytes from base: the MMP block; 0: none */
+	uint8_t mmp[VOLUME_MMP_LEN]; /* as it was found */
+	uint64_t room; /* bytes from base up to the end of its partition, file or device */
 };
 
 int target_init(struct target *tg, const struct volume_options *o, struct error *err);

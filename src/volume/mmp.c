@@ -53,13 +53,28 @@ int mmp_read(const struct target *tg, int fd, uint64_t at, uint8_t *buf, struct 
 	return 0;
 }
 
+static bool is_cancelled(const struct target *tg)
+{
+	return tg->cancel && tg->cancel(tg->cancel_ctx);
+}
+
 int mmp_pause(const struct target *tg, unsigned seconds, struct error *err)
 {
-	struct timespec t = { .tv_sec = (time_t)seconds };
+	bool cancelled = false;
 
-	if (tg->pause)
+	if (tg->pause) {
 		tg->pause(tg->pause_ctx, seconds);
-	else if (nanosleep(&t, NULL) && errno == EINTR)
+		cancelled = is_cancelled(tg);
+	}
+	for (; !tg->pause && seconds && !cancelled; seconds--) {
+		struct timespec t = { .tv_sec = 1 };
+
+		/* A signal may mean something else: progress is to be shown, a child ended. */
+		do {
+			cancelled = is_cancelled(tg);
+		} while (!cancelled && nanosleep(&t, &t) && errno == EINTR);
+	}
+	if (cancelled)
 		return error_set(err, ERROR_STOPPED,
 				 "%s: stopped while waiting to see whether another node uses it; "
 				 "nothing was written",
@@ -130,7 +145,8 @@ int guard_mmp(struct target *tg, int fd, const struct superblock *sb, bool befor
 	if (le32toh(now.mmp.mmp_magic) != EXT4_MMP_MAGIC || !checksum_fits(sb, &now.mmp))
 		return error_set(err, ERROR_FSCK, "%s: the MMP block is broken; run: e2fsck -f %s",
 				 tg->shown, tg->arg);
-	seq = tg->mmp_seq = le32toh(now.mmp.mmp_seq);
+	memcpy(tg->mmp, now.bytes, sizeof(tg->mmp));
+	seq = le32toh(now.mmp.mmp_seq);
 	if (seq == EXT4_MMP_SEQ_CLEAN)
 		return 0;
 	/* e2fsck -p waits itself, and goes on with a number that stays the same. */

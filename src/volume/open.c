@@ -201,10 +201,14 @@ int volume_fs_on(struct volume *v, struct device *dev, struct struct_ext2_filsys
 	return channel_open_fs(dev, true, v->target.shown, out, err);
 }
 
-uint64_t volume_mmp(const struct volume *v, uint32_t *seq)
+uint64_t volume_mmp(const struct volume *v)
 {
-	*seq = v->target.mmp_seq;
 	return v->target.mmp_at;
+}
+
+bool volume_mmp_same(const struct volume *v, const uint8_t buf[VOLUME_MMP_LEN])
+{
+	return memcmp(buf, v->target.mmp, VOLUME_MMP_LEN) == 0;
 }
 
 int volume_mmp_read(const struct volume *v, uint8_t buf[VOLUME_MMP_LEN], struct error *err)

@@ -94,6 +94,8 @@ int target_init(struct target *tg, const struct volume_options *o, struct error 
 	tg->sys_root = o->sys_root ? o->sys_root : "/sys";
 	tg->pause = o->pause;
 	tg->pause_ctx = o->pause_ctx;
+	tg->cancel = o->cancel;
+	tg->cancel_ctx = o->cancel_ctx;
 	tg->proc_root = o->proc_root ? o->proc_root : "/proc";
 	tg->read_only = o->read_only;
 	tg->name = strdup(o->path);

@@ -11,6 +11,7 @@
 #include "../../src/commit/internal.h"
 #include "scaledefrag/engine.h"
 #include "scaledefrag/scan.h"
+#include "support/faultdev.h"
 #include "support/image.h"
 #include "support/recipes.h"
 #include <stdio.h>
@@ -275,6 +276,129 @@ static void test_mmp__another_node_takes_over(void **state)
 	assert_int_equal(two.mmp_seq, 99);
 }
 
+/* While the run was scanning and planning. */
+static void come_and_go(void *ctx, const char *line)
+{
+	(void)line;
+	if (!(*(int *)ctx)++)
+		put_mmp(EXT4_MMP_SEQ_CLEAN, false, "guest");
+}
+
+static void test_mmp__another_node_came_and_went(void **state)
+{
+	int lines = 0;
+	const struct engine_options o = {
+		.volume = { .path = path },
+		.threads = 1,
+		.queue_depth = 4,
+		.clock = the_clock,
+		.log = come_and_go,
+		.observer_ctx = &lines,
+	};
+	struct error err = ERROR_INIT;
+	struct mmp_struct m;
+	struct report r;
+	uint8_t *image;
+	size_t size;
+
+	(void)state;
+	image = whole_image(&size);
+	assert_int_equal(engine_run(&o, &r, &err), -1);
+	report_release(&r);
+	assert_int_equal(err.kind, ERROR_OPERATION);
+	assert_non_null(strstr(err.text, "was used by another node meanwhile"));
+	get_mmp(&m);
+	assert_string_equal((char *)m.mmp_nodename, "guest");
+	memcpy(image + mmp_at(), &m, sizeof(m));
+	assert_same(image, size);
+	free(image);
+}
+
+static int cancel_it(void *ctx)
+{
+	return ((const struct pauses *)ctx)->n > 0;
+}
+
+/* A library's caller says so by its own means, not by a signal. */
+static void test_mmp__stopped_while_waiting(void **state)
+{
+	struct pauses p = { 0 };
+	const struct engine_options o = {
+		.volume = { .path = path, .pause = pause_by, .pause_ctx = &p },
+		.threads = 1,
+		.queue_depth = 4,
+		.clock = the_clock,
+		.cancel = cancel_it,
+		.observer_ctx = &p,
+	};
+	struct error err = ERROR_INIT;
+	struct mmp_struct before, after;
+	struct report r;
+
+	(void)state;
+	get_mmp(&before);
+	assert_int_equal(engine_run(&o, &r, &err), -1);
+	report_release(&r);
+	assert_int_equal(p.n, 1);
+	assert_int_equal(err.kind, ERROR_STOPPED);
+	assert_non_null(strstr(err.text, "stopped while waiting to see"));
+	get_mmp(&after);
+	assert_memory_equal(&before, &after, sizeof(before));
+}
+
+struct watch {
+	int discards;	/* reports of progress */
+	int given_back; /* those of them at which the block was not ours */
+};
+
+static void watch_discard(void *ctx, enum report_phase phase, uint64_t done, uint64_t total,
+			  uint64_t so_far)
+{
+	struct watch *w = ctx;
+	struct mmp_struct m;
+
+	(void)done;
+	(void)total;
+	(void)so_far;
+	if (phase != PHASE_DISCARD)
+		return;
+	get_mmp(&m);
+	w->discards++;
+	w->given_back += m.mmp_seq == EXT4_MMP_SEQ_CLEAN;
+}
+
+/* What is free for us may be in use as soon as another node may mount it. */
+static void test_mmp__discards_come_before_it_is_given_back(void **state)
+{
+	struct pauses p = { 0 };
+
+	(void)state;
+	for (int moved = 1; moved >= 0; moved--) { /* and when there is nothing to move */
+		struct watch w = { 0 };
+		const struct engine_options o = {
+			.volume = { .path = path, .pause = pause_by, .pause_ctx = &p },
+			.threads = 1,
+			.queue_depth = 4,
+			.clock = the_clock,
+			.discard = DISCARD_ALL,
+			.progress = watch_discard,
+			.observer_ctx = &w,
+		};
+		struct error err = ERROR_INIT;
+		struct mmp_struct m;
+		struct report r;
+
+		assert_int_equal(engine_run(&o, &r, &err), 0);
+		assert_int_equal(r.bytes_moved > 0, moved);
+		report_release(&r);
+		assert_true(w.discards > 0);
+		assert_int_equal(w.given_back, 0);
+		get_mmp(&m);
+		assert_int_equal(m.mmp_seq, EXT4_MMP_SEQ_CLEAN);
+	}
+	assert_int_equal(p.n, 2); /* claimed twice */
+}
+
 static void test_mmp__broken(void **state)
 {
 	uint32_t zero = 0;
@@ -378,6 +502,39 @@ static void test_quota__broken_files_are_refused(void **state)
 	/* an id of the tree that its block of entries does not have */
 	broken_quota(3, 4 * 1024 + 255 * 4, &(uint32_t){ 5 }, 4,
 		     "an id is not where its tree says");
+}
+
+static void test_quota__a_read_error_is_no_damage(void **state)
+{
+	struct faultdev *fd = faultdev_new();
+	const struct engine_options o = {
+		.volume = { .path = path,
+			    .read_only = true,
+			    .wrap = faultdev_wrap,
+			    .wrap_ctx = fd },
+		.threads = 1,
+		.queue_depth = 4,
+		.clock = the_clock,
+		.dry_run = true,
+	};
+	uint64_t n = 0, fired;
+
+	(void)state;
+	do {
+		struct error err = ERROR_INIT;
+		struct report r;
+		int rc;
+
+		faultdev_set(fd, (struct fault_plan){ .op = FAULT_READ, .nth = ++n });
+		rc = engine_run(&o, &r, &err);
+		report_release(&r);
+		fired = faultdev_fired(fd);
+		if (rc && err.kind != ERROR_OPERATION)
+			fail_msg("read %llu: %d '%s'", (unsigned long long)n, err.kind, err.text);
+		assert_true(fired || rc == 0);
+	} while (fired);
+	assert_true(n > 20);
+	faultdev_free(fd);
 }
 
 static void test_quota__usage_follows(void **state)
@@ -533,8 +690,12 @@ int main(void)
 		MMP(test_mmp__what_a_killed_run_left),
 		MMP(test_mmp__others_use_it),
 		MMP(test_mmp__another_node_takes_over),
+		MMP(test_mmp__another_node_came_and_went),
+		MMP(test_mmp__stopped_while_waiting),
+		MMP(test_mmp__discards_come_before_it_is_given_back),
 		MMP(test_mmp__broken),
 		QUOTA(test_quota__broken_files_are_refused),
+		QUOTA(test_quota__a_read_error_is_no_damage),
 		QUOTA(test_quota__usage_follows),
 		cmocka_unit_test_setup_teardown(test_quota__usage_in_clusters, make_quota_clusters,
 						drop),
