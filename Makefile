@@ -42,7 +42,8 @@ PRODUCT := $(filter-out $(PROGRAM),$(OBJ))
 VERSION := $(shell sed -n 's/^.define SCALEDEFRAG_VERSION "\(.*\)"/\1/p' include/scaledefrag.h)
 
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
-SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+# nosleep.c is a library of its own: linked in, it would take the time from the tests themselves.
+SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/support/nosleep.c,$(wildcard tests/support/*.c)))
 # Modules a unit test links (default: all). Keeps tests of one module independent of the others.
 LINK_test_error    := base
 LINK_test_rangeset := base
