@@ -276,34 +276,50 @@ static bool set_output(int id, const char *arg, struct options *o)
 	return false;
 }
 
-static int set_option(int id, const char *arg, struct options *o, struct error *err)
+/* False: not one of those that are there or not. */
+static bool set_flag(int id, struct options *o)
 {
 	struct scaledefrag_options *e = &o->engine;
 
 	switch (id) {
 	case 'n':
 		e->dry_run = true;
-		return 0;
+		return true;
 	case 'c':
 		e->report_only = true;
-		return 0;
+		return true;
 	case 'p':
 		e->preen = true;
-		return 0;
+		return true;
 	case 'y':
-		return 0;
+		return true;
 	case 'q':
 		o->quiet = true;
-		return 0;
+		return true;
 	case 'v':
 		o->verbose++;
-		return 0;
+		return true;
 	case 'V':
 		o->version = true;
-		return 0;
+		return true;
 	case 'h':
 		o->help = true;
-		return 0;
+		return true;
+	case OPT_VERIFY:
+		e->verify = true;
+		return true;
+	case OPT_MEASURE:
+		e->measure = true;
+		return true;
+	}
+	return false;
+}
+
+static int set_option(int id, const char *arg, struct options *o, struct error *err)
+{
+	struct scaledefrag_options *e = &o->engine;
+
+	switch (id) {
 	case 'C':
 		return set_lines_fd(arg, o, err);
 	case OPT_MODE:
@@ -336,12 +352,6 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 		return add_scope(id, SCALEDEFRAG_EXCLUDE, arg, o, err);
 	case OPT_PIN:
 		return add_scope(id, SCALEDEFRAG_PIN, arg, o, err);
-	case OPT_VERIFY:
-		e->verify = true;
-		return 0;
-	case OPT_MEASURE:
-		e->measure = true;
-		return 0;
 	case OPT_PROGRESS:
 		return set_progress(arg, o, err);
 	case OPT_THREADS:
@@ -357,7 +367,7 @@ static int set_option(int id, const char *arg, struct options *o, struct error *
 	case OPT_BATCH_SIZE:
 		return set_size(id, arg, &e->batch_bytes, err);
 	}
-	if (set_output(id, arg, o))
+	if (set_flag(id, o) || set_output(id, arg, o))
 		return 0;
 	return error_set(err, ERROR_OPERATION, "option %d is in the table but not known", id);
 }

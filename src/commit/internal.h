@@ -4,6 +4,7 @@
 #define SCALEDEFRAG_COMMIT_INTERNAL_H
 
 #include "scaledefrag/array.h"
+#include "scaledefrag/blockwriter.h"
 #include "scaledefrag/commit.h"
 #include "scaledefrag/indirect.h"
 #include "scaledefrag/journal.h"

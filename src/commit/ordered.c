@@ -37,9 +37,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STAGE_BYTES (8u << 20) /* blocks are copied here, aligned and in a row, to be written */
-#define RUN_BYTES   (1u << 20) /* longest request */
-
 /* A bitmap, or a block of descriptors. `first`: what phase 1 writes, malloc'ed; NULL: nothing. */
 struct accounts {
 	uint64_t block;
@@ -61,16 +58,14 @@ enum { FIRST_UNREAD, FIRST, SECOND, THIRD, PHASES_ALL };
 
 /* A phase: blocks in order. */
 struct phase {
-	struct journal_block *list;
+	struct blockwriter_block *list;
 	size_t n;
 };
 
 /* All memory of a batch's writes; taken before the first of them. */
 struct writes {
 	struct phase phase[PHASES_ALL];
-	uint8_t *stage;
-	size_t stage_size;
-	struct device_request *request;
+	struct blockwriter writer;
 };
 
 int ordered_open(struct commit *c, struct error *err)
@@ -225,7 +220,7 @@ static bool is_taken(const struct commit *c, uint64_t block)
 
 static void push(struct phase *p, uint64_t block, const void *data)
 {
-	p->list[p->n++] = (struct journal_block){ block, data };
+	p->list[p->n++] = (struct blockwriter_block){ .block = block, .data = data };
 }
 
 /* `list`: the batch's blocks as they shall be in the end, in order. */
@@ -251,55 +246,33 @@ static void writes_release(struct writes *w)
 {
 	for (int i = 0; i < PHASES_ALL; i++)
 		free(w->phase[i].list);
-	free(w->stage);
-	free(w->request);
+	blockwriter_close(&w->writer);
 }
 
 static int writes_init(const struct commit *c, struct writes *w, size_t n, struct error *err)
 {
-	size_t bs = c->geo->block_size;
 	bool ok = true;
 
-	*w = (struct writes){ .stage_size = n * bs < STAGE_BYTES ? n * bs : STAGE_BYTES };
+	*w = (struct writes){ 0 };
 	for (int i = 0; i < PHASES_ALL; i++) {
 		w->phase[i].list = calloc(n, sizeof(*w->phase[i].list));
 		ok &= w->phase[i].list != NULL;
 	}
-	w->stage = device_buffer(w->stage_size);
-	w->request = calloc(w->stage_size / bs, sizeof(*w->request));
-	if (ok && w->stage && w->request)
+	if (ok &&
+	    !blockwriter_open(&w->writer, c->dev, c->geo->block_size, n, c->o.queue_depth, err))
 		return 0;
 	writes_release(w);
 	return error_nomem(err, "a batch");
 }
 
-/* Adjoining blocks as one request. */
 static int write_phase(struct commit *c, struct writes *w, const struct phase *p, struct error *err)
 {
-	size_t bs = c->geo->block_size, i = 0;
+	uint64_t before = w->writer.writes;
+	int ret = blockwriter_write(&w->writer, p->list, p->n, err);
 
-	while (i < p->n) {
-		size_t used = 0, n = 0;
-
-		for (; i < p->n && used + bs <= w->stage_size; i++, used += bs) {
-			struct device_request *last = n ? &w->request[n - 1] : NULL;
-			uint64_t at = p->list[i].block * bs;
-
-			memcpy(w->stage + used, p->list[i].data, bs);
-			if (last && last->offset + last->len == at && last->len + bs <= RUN_BYTES)
-				last->len += bs;
-			else
-				w->request[n++] = (struct device_request){ .op = DEVICE_WRITE,
-									   .offset = at,
-									   .len = bs,
-									   .buf = w->stage + used };
-		}
-		c->ordered->count.writes += n;
-		if (device_run(c->dev, c->o.queue_depth ? c->o.queue_depth : 1, w->request, n, err))
-			return -1;
-	}
+	c->ordered->count.writes += w->writer.writes - before;
 	c->ordered->count.blocks_logged += p->n;
-	return 0;
+	return ret;
 }
 
 static int flush(struct commit *c, struct error *err)

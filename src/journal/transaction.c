@@ -18,33 +18,21 @@
  * the kernel disagree on where a log with fast commits wraps.
  */
 #include "log.h"
+#include "scaledefrag/blockwriter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STAGE_BYTES (8u << 20) /* blocks are copied here, aligned and in a row, to be written */
-#define RUN_BYTES   (1u << 20) /* longest request */
-
-/* One block to be written. data NULL: zeros. */
-struct piece {
-	uint64_t block;
-	const uint8_t *data;
-	bool escape; /* zero the first four bytes */
-};
-
 /* All memory of a transaction; taken before the first write, so that none can be missing later. */
 struct transaction {
-	struct piece *piece;
+	struct blockwriter_block *piece;
 	struct log_tag *tag;
 	uint8_t *descriptor; /* all of them, in a row */
 	uint8_t *commit;
-	uint8_t *stage;
-	size_t stage_size;
-	struct device_request *request;
+	struct blockwriter writer;
 	uint64_t need; /* log blocks */
 	uint32_t tid;
-	unsigned depth;
 };
 
 static void transaction_release(struct transaction *t)
@@ -53,26 +41,21 @@ static void transaction_release(struct transaction *t)
 	free(t->tag);
 	free(t->descriptor);
 	free(t->commit);
-	free(t->stage);
-	free(t->request);
+	blockwriter_close(&t->writer);
 }
 
 static int transaction_init(const struct journal *j, struct transaction *t, size_t n,
 			    unsigned depth, struct error *err)
 {
 	size_t bs = j->format.block_size;
-	size_t stage = 0;
 
-	*t = (struct transaction){ .need = log_need(j, n), .depth = depth ? depth : 1 };
-	stage = t->need * bs < STAGE_BYTES ? t->need * bs : STAGE_BYTES;
-	t->stage_size = stage;
+	*t = (struct transaction){ .need = log_need(j, n) };
 	t->piece = calloc(t->need, sizeof(*t->piece));
 	t->tag = calloc(n, sizeof(*t->tag));
 	t->descriptor = malloc((t->need - n - 2) * bs);
 	t->commit = malloc(bs);
-	t->stage = device_buffer(stage);
-	t->request = calloc(stage / bs, sizeof(*t->request));
-	if (t->piece && t->tag && t->descriptor && t->commit && t->stage && t->request)
+	if (t->piece && t->tag && t->descriptor && t->commit &&
+	    !blockwriter_open(&t->writer, j->dev, bs, t->need, depth, err))
 		return 0;
 	transaction_release(t);
 	return error_nomem(err, "a journal transaction");
@@ -98,49 +81,13 @@ static int flush(struct journal *j, struct error *err)
 	return device_flush(j->dev, err);
 }
 
-static void fill(uint8_t *to, const struct piece *p, size_t bs)
-{
-	if (!p->data) {
-		memset(to, 0, bs);
-		return;
-	}
-	memcpy(to, p->data, bs);
-	if (p->escape)
-		memset(to, 0, 4);
-}
-
-/* Writes all pieces, adjoining ones as one request, in any order as far as the disk goes. */
 static int write_pieces(struct journal *j, struct transaction *t, size_t n, struct error *err)
 {
-	size_t bs = j->format.block_size;
-	size_t i = 0;
+	uint64_t before = t->writer.writes;
+	int ret = blockwriter_write(&t->writer, t->piece, n, err);
 
-	while (i < n) {
-		size_t used = 0, n_req = 0;
-		uint64_t next = UINT64_MAX;
-
-		for (; i < n && used + bs <= t->stage_size; i++, used += bs) {
-			const struct piece *p = &t->piece[i];
-			struct device_request *last = n_req ? &t->request[n_req - 1] : NULL;
-
-			fill(t->stage + used, p, bs);
-			if (last && p->block == next && last->len + bs <= RUN_BYTES) {
-				last->len += bs;
-			} else {
-				t->request[n_req++] = (struct device_request){
-					.op = DEVICE_WRITE,
-					.offset = p->block * bs,
-					.len = bs,
-					.buf = t->stage + used,
-				};
-			}
-			next = p->block + 1;
-		}
-		j->count.writes += n_req;
-		if (device_run(j->dev, t->depth, t->request, n_req, err))
-			return -1;
-	}
-	return 0;
+	j->count.writes += t->writer.writes - before;
+	return ret;
 }
 
 /* The whole block is written, but only bytes of its first sector change: torn, it is old or new. */
@@ -163,7 +110,7 @@ static int look_for_old_tids(struct journal *j, struct transaction *t, struct er
 {
 	size_t bs = j->format.block_size;
 	uint64_t end = j->first + t->need + 1;
-	uint64_t most = t->stage_size / bs;
+	uint64_t most = t->writer.stage_size / bs;
 
 	if (end > j->last)
 		end = j->last;
@@ -173,12 +120,12 @@ static int look_for_old_tids(struct journal *j, struct transaction *t, struct er
 
 		n = n < left ? n : left;
 		n = n < most ? n : most;
-		if (device_read(j->dev, t->stage, at * bs, n * bs, err))
+		if (device_read(j->dev, t->writer.stage, at * bs, n * bs, err))
 			return -1;
 		for (uint64_t i = 0; i < n; i++) {
 			uint32_t type, tid;
 
-			if (format_header(t->stage + i * bs, &type, &tid) &&
+			if (format_header(t->writer.stage + i * bs, &type, &tid) &&
 			    (int32_t)(tid - j->newest) > 0)
 				j->newest = tid;
 		}
@@ -202,15 +149,15 @@ static void build_log(const struct journal *j, struct transaction *t,
 		size_t here = n - i < tags ? n - i : tags;
 
 		format_descriptor(f, descriptor, t->tid, t->tag + i, here);
-		t->piece[at++] = (struct piece){ .data = descriptor };
+		t->piece[at++] = (struct blockwriter_block){ .data = descriptor };
 		for (size_t k = i; k < i + here; k++)
-			t->piece[at++] = (struct piece){
+			t->piece[at++] = (struct blockwriter_block){
 				.data = blocks[k].data,
-				.escape = format_must_escape(blocks[k].data),
+				.blank = format_must_escape(blocks[k].data) ? 4 : 0,
 			};
 	}
-	t->piece[at++] = (struct piece){ .data = NULL };
-	t->piece[at++] = (struct piece){ .data = NULL };
+	for (int i = 0; i < 2; i++)
+		t->piece[at++] = (struct blockwriter_block){ .blank = f->block_size };
 	for (size_t i = 0; i < at; i++)
 		t->piece[i].block = log_block(j, j->first + i, NULL);
 }
@@ -228,7 +175,8 @@ static int write_commit(struct journal *j, struct transaction *t, uint64_t secon
 	uint64_t slot = j->first + t->need - 2;
 
 	format_commit(&j->format, t->commit, t->tid, seconds, nsec);
-	t->piece[0] = (struct piece){ .block = log_block(j, slot, NULL), .data = t->commit };
+	t->piece[0] =
+		(struct blockwriter_block){ .block = log_block(j, slot, NULL), .data = t->commit };
 	if (write_pieces(j, t, 1, err))
 		return -1;
 	return flush(j, err);
@@ -238,7 +186,8 @@ static int write_home(struct journal *j, struct transaction *t, const struct jou
 		      size_t n, struct error *err) /* E3 F3 */
 {
 	for (size_t i = 0; i < n; i++)
-		t->piece[i] = (struct piece){ .block = blocks[i].block, .data = blocks[i].data };
+		t->piece[i] = (struct blockwriter_block){ .block = blocks[i].block,
+							  .data = blocks[i].data };
 	if (write_pieces(j, t, n, err))
 		return -1;
 	return flush(j, err);

@@ -257,10 +257,24 @@ static void fill_dir_inode(struct ext2_inode_large *in, const struct dir *d, uin
 	put_extent((uint8_t *)in->i_block + 12, 0, 1, at);
 }
 
+/* Its names are complete. Its inode is the next one: returns that. */
+static uint32_t end_dir(struct maker *m, struct dir *d, uint64_t at)
+{
+	struct ext2_inode_large in = { 0 };
+
+	write_dir(m, d, at);
+	fill_dir_inode(&in, d, at);
+	if (next_ino(m) != d->ino)
+		image_die("inodes out of order");
+	put_inode(m, d->ino, &in);
+	ext2fs_bg_used_dirs_count_set(m->fs, m->group,
+				      ext2fs_bg_used_dirs_count(m->fs, m->group) + 1);
+	return d->ino;
+}
+
 /* A directory of files. Its inode comes behind theirs. */
 static uint32_t make_leaf_dir(struct maker *m, uint32_t parent)
 {
-	struct ext2_inode_large in = { 0 };
 	uint64_t left = m->w->files - m->n_file, at = take(m, 1);
 	uint32_t n = left < PER_DIR ? (uint32_t)left : PER_DIR;
 	uint32_t per = m->fs->super->s_inodes_per_group;
@@ -273,20 +287,12 @@ static uint32_t make_leaf_dir(struct maker *m, uint32_t parent)
 		snprintf(name, sizeof(name), "f%u", i);
 		add_name(&d, make_file(m), name, EXT2_FT_REG_FILE);
 	}
-	write_dir(m, &d, at);
-	fill_dir_inode(&in, &d, at);
-	if (next_ino(m) != d.ino)
-		image_die("inodes out of order");
-	put_inode(m, d.ino, &in);
-	ext2fs_bg_used_dirs_count_set(m->fs, m->group,
-				      ext2fs_bg_used_dirs_count(m->fs, m->group) + 1);
-	return d.ino;
+	return end_dir(m, &d, at);
 }
 
 /* One of directories. Its inode has to be known first, so its number is kept free. */
 static uint32_t make_top_dir(struct maker *m)
 {
-	struct ext2_inode_large in = { 0 };
 	uint64_t left = m->w->files - m->n_file, at = take(m, 1);
 	uint64_t dirs = (left + PER_DIR - 1) / PER_DIR;
 	uint32_t n = dirs < PER_DIR ? (uint32_t)dirs : PER_DIR;
@@ -301,14 +307,7 @@ static uint32_t make_top_dir(struct maker *m)
 		snprintf(name, sizeof(name), "d%u", i);
 		add_name(&d, make_leaf_dir(m, d.ino), name, EXT2_FT_DIR);
 	}
-	write_dir(m, &d, at);
-	fill_dir_inode(&in, &d, at);
-	if (next_ino(m) != d.ino)
-		image_die("inodes out of order");
-	put_inode(m, d.ino, &in);
-	ext2fs_bg_used_dirs_count_set(m->fs, m->group,
-				      ext2fs_bg_used_dirs_count(m->fs, m->group) + 1);
-	return d.ino;
+	return end_dir(m, &d, at);
 }
 
 void make_files(struct maker *m)

@@ -77,26 +77,25 @@ static void fill(struct image *im, uint32_t ratio)
 }
 
 /* The tree of the last file is of depth 1 and 5 leaves, one after the other in its clusters. */
-void recipe_bigalloc(const char *path)
+static void make_small(const char *path, const char *features, const char *options)
 {
 	struct image *im;
 
-	image_mke2fs(path, 12 * MIB, "bigalloc", "-b 1024 -C 8192 -N 256 -J size=1");
+	image_mke2fs(path, 12 * MIB, features, options);
 	im = image_open(path);
 	fill(im, 8);
 	put_mixed(im, IMAGE_ROOT, "deep", 8, 220);
 	recipe_finish(im, path);
 }
 
+void recipe_bigalloc(const char *path)
+{
+	make_small(path, "bigalloc", "-b 1024 -C 8192 -N 256 -J size=1");
+}
+
 void recipe_bigallocbare(const char *path)
 {
-	struct image *im;
-
-	image_mke2fs(path, 12 * MIB, "bigalloc,^has_journal", "-b 1024 -C 8192 -N 256");
-	im = image_open(path);
-	fill(im, 8);
-	put_mixed(im, IMAGE_ROOT, "deep", 8, 220);
-	recipe_finish(im, path);
+	make_small(path, "bigalloc,^has_journal", "-b 1024 -C 8192 -N 256");
 }
 
 void recipe_bigalloc4k(const char *path)

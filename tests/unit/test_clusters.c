@@ -21,6 +21,7 @@
 #include "scaledefrag/planner.h"
 #include "scaledefrag/scan.h"
 #include "support/image.h"
+#include "support/plancheck.h"
 #include "support/randomvol.h"
 #include "support/recipes.h"
 #include <stdio.h>
@@ -287,46 +288,20 @@ static void check_proof(const struct snapshot *s, const struct plan *p, const st
 	filemap_release(&b);
 }
 
-static void check_volume(uint64_t seed, const struct planner_options *o)
+static void check_proofs(void *ctx, const struct plan *p, size_t batch, const struct state *before)
 {
-	struct snapshot *s = randomvol_clusters(seed), *after;
-	struct error err = ERROR_INIT;
-	struct plan *p, *second;
-	struct summary sum;
-	struct state *st;
-	struct ideal *id;
+	const struct plan_batch *b = &p->batch[batch];
 
-	check_text(s);
-	if (planner_make(s, o, &p, &err) || planner_verify(s, p, &err) || state_new(s, &st, &err) ||
-	    ideal_new(s, &id, &err))
-		fail_msg("seed %u: %s", (unsigned)seed, err.text);
-	for (size_t b = 0; b < p->n_batch; b++) {
-		for (uint64_t i = 0; i < p->batch[b].n_file; i++)
-			check_proof(s, p, &p->file[p->batch[b].first_file + i], st, seed);
-		if (plan_apply(p, b, NULL, st, &err))
-			fail_msg("seed %u: %s", (unsigned)seed, err.text);
-	}
-	state_summary(st, id, &sum);
-	if (memcmp(&sum, &p->predicted, sizeof(sum)))
-		fail_msg("seed %u: the result is not the prediction", (unsigned)seed);
-	for (size_t i = 0; i < s->n_file; i++) {
-		const struct filemap *was = &s->file[i].map, *is = state_map(st, i);
+	for (uint64_t i = 0; i < b->n_file; i++)
+		check_proof(before->snap, p, &p->file[b->first_file + i], before,
+			    *(const uint64_t *)ctx);
+}
 
-		if (filemap_runs(is->ext, is->n_ext) > filemap_runs(was->ext, was->n_ext))
-			fail_msg("seed %u: inode %u has more runs", (unsigned)seed, s->file[i].ino);
-	}
-	after = randomvol_after(st);
+static void check_after(void *ctx, const struct state *st, const struct snapshot *after)
+{
+	(void)ctx;
+	(void)st;
 	check_text(after);
-	if (planner_make(after, o, &second, &err))
-		fail_msg("seed %u: %s", (unsigned)seed, err.text);
-	if (second->n_batch)
-		fail_msg("seed %u: a second plan has %zu batches", (unsigned)seed, second->n_batch);
-	plan_free(second);
-	plan_free(p);
-	snapshot_free(after);
-	ideal_free(id);
-	state_free(st);
-	snapshot_free(s);
 }
 
 static void test_planner_make__clusters(void **state)
@@ -334,8 +309,13 @@ static void test_planner_make__clusters(void **state)
 	(void)state;
 	for (uint64_t seed = 1; seed <= 300; seed++) {
 		const struct planner_options o = { .mode = (enum plan_mode)(seed / 4 % 4) };
+		const struct plancheck look = { .batch = check_proofs,
+						.end = check_after,
+						.ctx = &seed };
+		struct snapshot *s = randomvol_clusters(seed);
 
-		check_volume(seed, &o);
+		check_text(s);
+		plancheck_run(s, &o, seed, &look);
 	}
 }
 
@@ -691,7 +671,7 @@ static void test_share_out__clusters(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		const struct journal_block one = { rows[i].block, NULL };
-		struct journal_block list[PHASES_ALL];
+		struct blockwriter_block list[PHASES_ALL];
 		struct phase phase[PHASES_ALL];
 
 		for (int k = 0; k < PHASES_ALL; k++)

@@ -21,8 +21,11 @@
 
 static char path[64], dir[64];
 
-static int make(const char *recipe)
+/* *state: the recipe's name. */
+static int make(void **state)
 {
+	const char *recipe = *state;
+
 	snprintf(dir, sizeof(dir), "%s/kinds-XXXXXX",
 		 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
 	if (!mkdtemp(dir))
@@ -30,31 +33,6 @@ static int make(const char *recipe)
 	snprintf(path, sizeof(path), "%.50s/image", dir);
 	recipe_make(recipe, path);
 	return 0;
-}
-
-static int make_mmp(void **state)
-{
-	(void)state;
-	return make("mmp");
-}
-
-static int make_quota(void **state)
-{
-	(void)state;
-	return make("quota");
-}
-
-static int make_quota_clusters(void **state)
-{
-	(void)state;
-	return make("quotaclusters");
-}
-
-/* One that each test makes itself. */
-static int make_bare(void **state)
-{
-	(void)state;
-	return make("clean");
 }
 
 static int drop(void **state)
@@ -683,9 +661,10 @@ static void test_swap__clusters(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define MMP(t)	 cmocka_unit_test_setup_teardown(t, make_mmp, drop)
-#define QUOTA(t) cmocka_unit_test_setup_teardown(t, make_quota, drop)
-#define BARE(t)	 cmocka_unit_test_setup_teardown(t, make_bare, drop)
+#define ON(recipe, t) cmocka_unit_test_prestate_setup_teardown(t, make, drop, recipe)
+#define MMP(t)	      ON("mmp", t)
+#define QUOTA(t)      ON("quota", t)
+#define BARE(t)	      ON("clean", t) /* its test makes an image itself */
 		MMP(test_mmp__a_run_claims_it_and_puts_it_back),
 		MMP(test_mmp__what_a_killed_run_left),
 		MMP(test_mmp__others_use_it),
@@ -697,8 +676,7 @@ int main(void)
 		QUOTA(test_quota__broken_files_are_refused),
 		QUOTA(test_quota__a_read_error_is_no_damage),
 		QUOTA(test_quota__usage_follows),
-		cmocka_unit_test_setup_teardown(test_quota__usage_in_clusters, make_quota_clusters,
-						drop),
+		ON("quotaclusters", test_quota__usage_in_clusters),
 		BARE(test_quota__no_journal),
 		BARE(test_mmp__no_journal),
 		BARE(test_swap__clusters),

@@ -9,6 +9,7 @@
 
 #include "scaledefrag/planner.h"
 #include "scaledefrag/report.h"
+#include "support/plancheck.h"
 #include "support/randomvol.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,50 +236,13 @@ static void test_planner_make__one_free_block(void **state)
 	      "plan 1\nbatch 0 copy 1 journal 3 rest\nfile 12 last\nmove 2 1 30 21\n");
 }
 
-/* The plan is proven, its result is the prediction, and there is nothing more to do then. */
-static void check_volume(uint64_t seed, const struct planner_options *o)
-{
-	struct snapshot *s = randomvol_make(seed), *after;
-	struct error err = ERROR_INIT;
-	struct plan *p, *second;
-	struct state *st;
-	struct ideal *id;
-	struct summary sum;
-	if (planner_make(s, o, &p, &err) || planner_verify(s, p, &err) || state_new(s, &st, &err) ||
-	    ideal_new(s, &id, &err))
-		fail_msg("seed %u: %s", (unsigned)seed, err.text);
-	for (size_t i = 0; i < p->n_batch; i++) {
-		if (plan_apply(p, i, NULL, st, &err))
-			fail_msg("seed %u: %s", (unsigned)seed, err.text);
-	}
-	state_summary(st, id, &sum);
-	if (memcmp(&sum, &p->predicted, sizeof(sum)))
-		fail_msg("seed %u: the result is not the prediction", (unsigned)seed);
-	for (size_t i = 0; i < s->n_file; i++) {
-		const struct filemap *was = &s->file[i].map, *is = state_map(st, i);
-		if (filemap_runs(is->ext, is->n_ext) > filemap_runs(was->ext, was->n_ext))
-			fail_msg("seed %u: inode %u has more runs", (unsigned)seed, s->file[i].ino);
-	}
-	after = randomvol_after(st);
-	if (planner_make(after, o, &second, &err))
-		fail_msg("seed %u: %s", (unsigned)seed, err.text);
-	if (second->n_batch)
-		fail_msg("seed %u: a second plan has %zu batches", (unsigned)seed, second->n_batch);
-	plan_free(second);
-	plan_free(p);
-	snapshot_free(after);
-	ideal_free(id);
-	state_free(st);
-	snapshot_free(s);
-}
-
 static void test_planner_make__random_volumes(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 10000; seed++) {
 		const struct planner_options o = { .mode = PLAN_FILES,
 						   .min_extent_blocks = seed % 10 ? 0 : seed % 7 };
-		check_volume(seed, &o);
+		plancheck_run(randomvol_make(seed), &o, seed, NULL);
 	}
 }
 
