@@ -115,6 +115,12 @@ static int open_all(struct run *run, struct error *err)
 	return commit_open(run->v, &co, &run->c, err);
 }
 
+/* Each thread holds a plan of its own, so what is to keep to --memory has one. */
+static unsigned plan_threads(const struct run *run)
+{
+	return run->o->memory ? 1 : run->o->threads;
+}
+
 int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struct error *err)
 {
 	struct planner_options po = run->o->plan;
@@ -126,9 +132,13 @@ int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struc
 	if (mode == run->o->plan.mode)
 		run->r->slab = po.slab_blocks * run->block_size;
 	po.min_runs = run->o->min_runs;
-	po.threads = run->o->threads;
-	if (run->o->budget > run->spent)
-		po.budget_blocks = (run->o->budget - run->spent) / run->block_size;
+	po.threads = plan_threads(run);
+	if (run->o->budget) {
+		if (run->o->budget > run->spent)
+			po.budget_blocks = (run->o->budget - run->spent) / run->block_size;
+		if (!po.budget_blocks)
+			po.budget_blocks = 1; /* 0 would mean any number */
+	}
 	po.min_extent_blocks =
 		run->o->min_extent / run->block_size + (run->o->min_extent % run->block_size != 0);
 	return planner_make(run->s, &po, out, err);
@@ -206,12 +216,14 @@ static int verify_plan(struct run *run, struct error *err)
 		return -1;
 	if (run->o->skip_verify)
 		return 0;
-	return planner_verify(run->s, run->p, err);
+	return planner_verify(run->s, run->p, plan_threads(run), err);
 }
 
 static int run_rounds(struct run *run, struct error *err)
 {
+	struct error ignored = ERROR_INIT;
 	bool again;
+	int rc;
 
 	do {
 		if (make_plan(run, err) || verify_plan(run, err))
@@ -232,8 +244,9 @@ static int run_rounds(struct run *run, struct error *err)
 		run->bytes_to_move = run->bytes_so_far + run_batch_bytes(run, 0, run->n_do);
 		run_log(run, "plan %u: %zu transactions, %llu bytes to copy", run->rounds,
 			run->n_do, (unsigned long long)run_batch_bytes(run, 0, run->n_do));
-		if (run_batches(run, &again, err) || run_note_written(run, err) ||
-		    figures_swap(run, err))
+		rc = run_batches(run, &again, err);
+		/* Also after a failure: what was moved up to then has its new number. */
+		if (figures_swap(run, rc ? &ignored : err) || rc || run_note_written(run, err))
 			return -1;
 		if (again && volume_refresh(run->v, err))
 			return -1;

@@ -89,7 +89,9 @@ static uint64_t to_read(const struct state *st)
 	for (size_t i = 0; i < st->snap->n_file; i++) {
 		const struct filemap *m = state_map(st, i);
 
-		blocks += filemap_blocks(m->ext, m->n_ext) + filemap_nodes(m);
+		blocks += filemap_nodes(m);
+		for (size_t k = 0; k < m->n_ext; k++)
+			blocks += m->ext[k].unwritten ? 0 : m->ext[k].len;
 	}
 	return blocks;
 }

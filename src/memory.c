@@ -20,10 +20,9 @@ static const uint64_t plan_bytes[] = {
 	[PLAN_LAYOUT] = 270,
 };
 
-/* A transaction is no larger, however much there is. */
 uint64_t run_commit_memory(const struct run *run)
 {
-	return run->memory / 4 < 32 * MIB ? run->memory / 4 : 32 * MIB;
+	return run->memory / 4 < COMMIT_MEMORY_MAX ? run->memory / 4 : COMMIT_MEMORY_MAX;
 }
 
 static int too_little(const struct run *run, uint64_t need, const char *what, struct error *err)
@@ -65,7 +64,9 @@ int run_share_memory(struct run *run, uint64_t *copies, struct error *err)
 	uint64_t known = run->known + p->cap_move * sizeof(*p->move) +
 			 p->cap_file * sizeof(*p->file) + p->cap_node * sizeof(*p->node) +
 			 p->cap_batch * sizeof(*p->batch);
-	uint64_t least = move_memory_floor(run->o->threads, run->block_size);
+	unsigned threads = move_threads(run->o->threads, run->o->queue_depth,
+					volume_place(run->v)->rotational);
+	uint64_t least = move_memory_floor(threads, run->block_size);
 	uint64_t commit = run_commit_memory(run);
 
 	*copies = run->memory - commit;

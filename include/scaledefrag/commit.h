@@ -34,9 +34,13 @@
 #include "scaledefrag/plan.h"
 #include "scaledefrag/volume.h"
 
+/* Bytes that the blocks of a transaction take at most: a constant, so that a plan is the same
+ * wherever it is made (I10). */
+#define COMMIT_MEMORY_MAX (32ull << 20)
+
 struct commit_options {
 	unsigned queue_depth;
-	uint64_t memory; /* bytes for the transaction's blocks; 0: the constant cap */
+	uint64_t memory; /* bytes for the transaction's blocks; 0: COMMIT_MEMORY_MAX */
 	/* Wall clock: seconds and nanoseconds. SOURCE_DATE_EPOCH's value where set (see main.c). */
 	void (*clock)(void *ctx, uint64_t *seconds, uint32_t *nsec);
 	void *clock_ctx;

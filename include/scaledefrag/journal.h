@@ -62,6 +62,9 @@ uint64_t journal_capacity(const struct journal *j);
  */
 int journal_commit(struct journal *j, const struct journal_block *blocks, size_t n,
 		   uint64_t seconds, uint32_t nsec, unsigned depth, struct error *err);
+/* Room for these blocks, in order, below a sparse image (device_reserve). Needs no journal. */
+int journal_reserve(struct device *dev, uint64_t block_size, const struct journal_block *blocks,
+		    size_t n, struct error *err);
 void journal_get_counters(const struct journal *j, struct journal_counters *out);
 
 #endif

@@ -81,7 +81,9 @@ int move_batch(struct mover *m, size_t batch, struct move_dropped *dropped, stru
 	       struct error *err);
 void move_close(struct mover *m); /* waits for what is in flight; NULL is fine */
 
-/* The least `memory` that works for this many threads and this block size (bytes). */
+/* Defraggers that there will be. */
+unsigned move_threads(unsigned threads, unsigned queue_depth, bool rotational);
+/* The least `memory` that works for this many of them and this block size (bytes). */
 uint64_t move_memory_floor(unsigned threads, uint32_t block_size);
 
 #endif

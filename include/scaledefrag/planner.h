@@ -54,8 +54,10 @@ int planner_make(const struct snapshot *s, const struct planner_options *o, stru
  * it; fixed and avoided blocks are never touched; lengths and order; batch limits (journal blocks
  * counted anew, copy blocks); tree blocks freed/kept/taken add up and suffice; after a batch marked
  * as `rest`, and the last one is, no file has more runs than it began with; the prediction equals
- * the result. -1 with ERROR_OPERATION and "plan: batch B, inode I: ..." for the first violation.
+ * the result. `threads`: two are of use. -1 with ERROR_OPERATION and "plan: batch B, inode I: ..."
+ * for the first violation.
  */
-int planner_verify(const struct snapshot *s, const struct plan *p, struct error *err);
+int planner_verify(const struct snapshot *s, const struct plan *p, unsigned threads,
+		   struct error *err);
 
 #endif

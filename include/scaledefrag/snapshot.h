@@ -35,7 +35,7 @@ enum leave_reason {
 	LEAVE_PINNED,	  /* the user wants it to stay */
 	LEAVE_SWAP,	  /* swap space in one run, or that no move makes better */
 	LEAVE_HIBERNATED, /* swap space with the memory of a hibernated system in it */
-	LEAVE_QUOTA,	  /* a quota file that can be seen: commits write to it */
+	LEAVE_QUOTA,	  /* a quota file: commits write to it */
 	LEAVE_REASONS
 };
 

@@ -46,8 +46,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MEMORY_CAP     (32ull << 20) /* bytes of a transaction: a constant, see I10 of the plan */
-#define CAPACITY_FLOOR 64u	     /* blocks, however little memory is allowed */
+#define CAPACITY_FLOOR 64u /* blocks, however little memory is allowed */
 
 int fs_error(const struct commit *c, long code, struct error *err, const char *fmt, ...)
 {
@@ -91,7 +90,8 @@ static int open_journal(struct commit *c, struct error *err)
 
 static uint64_t choose_capacity(const struct commit *c)
 {
-	uint64_t bytes = c->o.memory && c->o.memory < MEMORY_CAP ? c->o.memory : MEMORY_CAP;
+	uint64_t bytes =
+		c->o.memory && c->o.memory < COMMIT_MEMORY_MAX ? c->o.memory : COMMIT_MEMORY_MAX;
 	/* Without a journal bitmaps are kept twice. */
 	uint64_t blocks = bytes / c->geo->block_size / (c->ordered ? 2 : 1);
 	uint64_t log;
@@ -322,23 +322,16 @@ static int collect(const struct commit *c, const struct plan_batch *b, struct jo
 	return 0;
 }
 
-static int write_batch(struct commit *c, const struct plan_batch *b, struct error *err)
+static int write_batch(struct commit *c, const struct journal_block *list, size_t n,
+		       struct error *err)
 {
-	struct journal_block *list = NULL;
 	uint64_t seconds;
 	uint32_t nsec;
-	size_t n = 0;
-	int ret;
 
-	if (collect(c, b, &list, &n, err))
-		return -1;
-	c->o.clock(c->o.clock_ctx, &seconds, &nsec);
 	if (c->ordered)
-		ret = ordered_commit(c, list, n, err);
-	else
-		ret = journal_commit(c->journal, list, n, seconds, nsec, c->o.queue_depth, err);
-	free(list);
-	return ret;
+		return ordered_commit(c, list, n, err);
+	c->o.clock(c->o.clock_ctx, &seconds, &nsec);
+	return journal_commit(c->journal, list, n, seconds, nsec, c->o.queue_depth, err);
 }
 
 int commit_prepare(struct commit *c, const struct plan *p, size_t batch, const struct state *before,
@@ -370,6 +363,9 @@ int commit_batch(struct commit *c, const struct plan *p, size_t batch, const boo
 		 const struct state *before, struct error *err)
 {
 	const struct plan_batch *b = &p->batch[batch];
+	struct journal_block *list = NULL;
+	struct error why = ERROR_INIT;
+	size_t n = 0;
 	int ret = 0;
 
 	if (check_alive(c, err))
@@ -383,12 +379,19 @@ int commit_batch(struct commit *c, const struct plan *p, size_t batch, const boo
 	}
 	if (c->prepared && (c->prepared_batch != batch || leaves_out(b, skip)) && forget(c, err))
 		return -1;
-	if (!c->prepared)
+	if (!c->prepared) {
+		c->updates_before = c->updates;
 		ret = build(c, p, b, skip, before, err);
-	if (!ret && c->built.n)
-		ret = write_batch(c, b, err);
-	if (ret)
+	}
+	if (ret || (c->built.n && collect(c, b, &list, &n, err))) {
+		forget(c, &why); /* nothing of it is written */
+		return -1;
+	}
+	if (n && write_batch(c, list, n, err)) {
 		c->dead = true; /* descriptors in memory no longer match the disk */
+		ret = -1;
+	}
+	free(list);
 	clear(c);
 	return ret;
 }

@@ -30,7 +30,7 @@ struct changes {
 
 struct commit {
 	struct volume *v;
-	struct device *dev; /* the real one: journal, ordered.c and superblock.c write to it */
+	struct device *dev; /* the real one: journal, ordered.c, mmp.c and superblock.c write */
 	const struct geometry *geo; /* in blocks */
 	struct geometry clusters;   /* the same in clusters, as plan, state and bitmaps */
 	const char *name;

@@ -186,6 +186,15 @@ static void fill(struct mmp *m)
 	put_number(m, ext2fs_mmp_new_seq());
 }
 
+/* The claim failed; why is known already. */
+static int unclaim(struct commit *c)
+{
+	struct error ignored = ERROR_INIT;
+
+	(void)mmp_release(c, &ignored);
+	return -1;
+}
+
 int mmp_claim(struct commit *c, struct error *err)
 {
 	uint64_t at = volume_mmp(c->v);
@@ -211,17 +220,13 @@ int mmp_claim(struct commit *c, struct error *err)
 	if (write_block(m, true, err))
 		return -1;
 	m->claimed = true;
-	if (volume_mmp_wait(c->v, m->before.bytes, err)) {
-		struct error ignored = ERROR_INIT;
-
-		(void)mmp_release(c, &ignored);
-		return -1;
-	}
+	if (volume_mmp_wait(c->v, m->before.bytes, err))
+		return unclaim(c);
 	if (look(m, err)) {
 		m->claimed = false;
 		return -1;
 	}
-	return start(m, err);
+	return start(m, err) ? unclaim(c) : 0;
 }
 
 int mmp_release(struct commit *c, struct error *err)

@@ -298,29 +298,16 @@ static int fail(const struct commit *c, struct error *err)
 	return -1;
 }
 
-/* As in journal/: that a sparse image has room is made sure of before the first write. */
-static int reserve(const struct commit *c, const struct journal_block *list, size_t n,
-		   struct error *err)
-{
-	uint64_t bs = c->geo->block_size;
-
-	for (size_t i = 0; i < n; i++)
-		if (device_reserve(c->dev, list[i].block * bs, bs, err))
-			return -1;
-	return 0;
-}
-
 int ordered_commit(struct commit *c, const struct journal_block *list, size_t n, struct error *err)
 {
 	struct writes w;
 	int ret = -1;
 
 	if (writes_init(c, &w, n, err))
-		return -1;
+		return fail(c, err); /* VALID is not set yet */
 	share_out(c, list, n, w.phase);
-	if (reserve(c, list, n, err))
-		goto out;
-	if (write_phase(c, &w, &w.phase[FIRST_UNREAD], err) ||
+	if (journal_reserve(c->dev, c->geo->block_size, list, n, err) ||
+	    write_phase(c, &w, &w.phase[FIRST_UNREAD], err) ||
 	    (w.phase[FIRST_UNREAD].n && flush(c, err)) ||
 	    write_phase(c, &w, &w.phase[FIRST], err) || flush(c, err) ||
 	    write_phase(c, &w, &w.phase[SECOND], err) || flush(c, err) ||

@@ -208,14 +208,6 @@ int commit_quota(struct commit *c, const struct snapshot *s, struct error *err)
 	for (int i = 0; i < SNAPSHOT_QUOTAS && !ret; i++) {
 		if (!s->quota_ino[i])
 			continue;
-		/* Without extents no number of tree blocks changes, and so no usage does. */
-		if (c->ordered && ext2fs_has_feature_extents(c->fs->super)) {
-			quota_free(q);
-			return error_set(err, ERROR_USAGE,
-					 "%s: not supported yet: visible quota files without a "
-					 "journal; add one: tune2fs -j %s",
-					 c->name, c->name);
-		}
 		if (!q && !(q = calloc(1, sizeof(*q))))
 			return error_nomem(err, "quotas");
 		ret = read_file(c, s, i, q, err);

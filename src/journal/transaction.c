@@ -205,17 +205,25 @@ static int empty_log(struct journal *j, struct transaction *t, struct error *err
  * the first write: once the commit block is durable, a home block that can't be written would leave
  * the log to a replay that finds no room either.
  */
+int journal_reserve(struct device *dev, uint64_t block_size, const struct journal_block *blocks,
+		    size_t n, struct error *err)
+{
+	for (size_t i = 0, k; i < n; i = k) {
+		for (k = i + 1; k < n && blocks[k].block == blocks[k - 1].block + 1;)
+			k++;
+		if (device_reserve(dev, blocks[i].block * block_size, (k - i) * block_size, err))
+			return -1;
+	}
+	return 0;
+}
+
 static int reserve(const struct journal *j, const struct transaction *t,
 		   const struct journal_block *blocks, size_t n, struct error *err)
 {
 	uint64_t bs = j->format.block_size, left;
 
-	for (size_t i = 0, k; i < n; i = k) {
-		for (k = i + 1; k < n && blocks[k].block == blocks[k - 1].block + 1;)
-			k++;
-		if (device_reserve(j->dev, blocks[i].block * bs, (k - i) * bs, err))
-			return -1;
-	}
+	if (journal_reserve(j->dev, bs, blocks, n, err))
+		return -1;
 	for (uint64_t i = 0; i < t->need; i += left) {
 		uint64_t at = log_block(j, j->first + i, &left);
 

@@ -17,6 +17,14 @@ static uint64_t window_min(uint32_t block_size)
 	return block_size > WINDOW_MIN ? block_size : WINDOW_MIN;
 }
 
+unsigned move_threads(unsigned threads, unsigned queue_depth, bool rotational)
+{
+	if (rotational)
+		return 1;
+	threads = threads < queue_depth ? threads : queue_depth;
+	return threads ? threads : 1;
+}
+
 uint64_t move_memory_floor(unsigned threads, uint32_t block_size)
 {
 	return PIECES_MIN + threads * (window_min(block_size) + 2 * BOUNCE_SIZE + LISTS_MIN);
@@ -119,10 +127,9 @@ static void destroy(struct mover *m)
 int move_open(struct device *dev, const struct plan *p, const struct move_options *o,
 	      struct mover **out, struct error *err)
 {
-	unsigned threads = o->threads < o->queue_depth ? o->threads : o->queue_depth;
+	unsigned threads = move_threads(o->threads, o->queue_depth, o->rotational);
 	struct mover *m;
 
-	threads = threads && !o->rotational ? threads : 1;
 	if (o->memory < move_memory_floor(threads, o->block_size))
 		return error_set(err, ERROR_USAGE,
 				 "%llu bytes of memory are too few for %u threads: give --memory "

@@ -20,10 +20,10 @@
 #define PASSES 8
 /* Share of the runs in excess that a pass has to remove. */
 #define GAIN 4096u
-/* With more fragmented files than that, or a larger share of free blocks, it takes too long. */
+/* With more fragmented files than that it takes too long. */
 #define MOST_FILES 20000u
-#define SCARCE	   32u
-/* Batches to merge gaps. */
+/* Gaps are merged, in so many batches at most, where this share of the blocks is free, or less. */
+#define SCARCE 32u
 #define MERGES 64
 
 /* A window for a file. */
@@ -150,21 +150,6 @@ static int by_object(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int schedule(struct evict *e, size_t file, bool *done, struct error *err)
-{
-	struct planner *p = e->p;
-	uint64_t copied = 0;
-
-	*done = false;
-	if (targets_moves(&e->targets, state_map(p->st, file), &p->moves, err))
-		return -1;
-	for (size_t i = 0; i < p->moves.n; i++)
-		copied += p->moves.at[i].unwritten ? 0 : p->moves.at[i].len;
-	if (!rounds_spend(p, copied))
-		return targets_give_back(&e->targets, p->st->free, err);
-	return schedule_file(&p->sched, file, p->moves.at, p->moves.n, done, err);
-}
-
 /* Claims a place, if it is free. */
 static int claim(struct evict *e, uint64_t offset, uint64_t len, uint64_t to, struct error *err)
 {
@@ -191,7 +176,7 @@ static int move_runs(struct evict *e, size_t *i, struct error *err)
 			return -1;
 		l->home[k] = l->at[k];
 	}
-	if (e->targets.n && schedule(e, file, &done, err))
+	if (e->targets.n && rounds_carry_out(e->p, file, &e->targets, &done, err))
 		return -1;
 	e->stale |= !done;
 	return 0;
@@ -242,7 +227,7 @@ static int move_in(struct evict *e, bool *any, struct error *err)
 
 		targets_reset(&e->targets);
 		if (claim(e, 0, c->blocks, pl->start, err) ||
-		    (e->targets.n && schedule(e, c->file, &done, err)))
+		    (e->targets.n && rounds_carry_out(e->p, c->file, &e->targets, &done, err)))
 			return -1;
 		c->bad = c->bad && !done;
 		*any |= done;

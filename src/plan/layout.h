@@ -46,7 +46,7 @@ int layout_init(struct layout *l, const struct state *st, struct error *err);
 int layout_init_runs(struct layout *l, const struct state *st, struct error *err);
 /* The runs of a file that lies in several become objects as well; not after layout_index(). */
 int layout_add_runs(struct layout *l, size_t file, const struct runs *r, struct error *err);
-/* A layout of files in which nothing was changed yet but `gap`, `at` and `home`. */
+/* A copy, without what may be undone. */
 int layout_clone(const struct layout *l, struct layout *out, struct error *err);
 void layout_release(struct layout *l);
 int layout_lift(struct layout *l, size_t file, struct error *err);

@@ -306,7 +306,7 @@ static void release(struct pack *pk)
 }
 
 /* Each way to keep files by itself: none depends on another. The first of equals is taken. */
-static int find_best(const struct pack *base, unsigned threads, struct packing *out,
+static int find_best(const struct pack *way, unsigned threads, struct packing *out,
 		     struct error *err)
 {
 	struct pack pk[KEEPS];
@@ -315,7 +315,7 @@ static int find_best(const struct pack *base, unsigned threads, struct packing *
 	int rc[KEEPS], all = 0;
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
 	for (int keep = 0; keep < KEEPS; keep++) {
-		pk[keep] = *base;
+		pk[keep] = *way;
 		rc[keep] = find_layout(&pk[keep], (enum keep)keep, &found[keep], &why[keep]);
 		release(&pk[keep]);
 	}
@@ -338,24 +338,18 @@ static int find_best(const struct pack *base, unsigned threads, struct packing *
 int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
 	      unsigned threads, struct packing *out, struct error *err)
 {
-	struct pack base = { .st = st, .ideal = ideal, .file = file, .n_item = n };
+	struct pack way = { .st = st, .ideal = ideal, .file = file, .n_item = n }, base;
 	struct weighted *item = NULL;
-	struct layout first;
 	int rc = -1;
 	*out = (struct packing){ .excess = UINT64_MAX };
+	base = way;
 	if (list_items(&base, &item, err))
 		goto out;
-	base.item = item;
+	base.item = way.item = item;
+	way.first = &base.lay;
 	if (begin(&base, err) || layout_index(&base.lay, err))
 		goto out;
-	first = base.lay;
-	rc = find_best(&(struct pack){ .st = st,
-				       .ideal = ideal,
-				       .file = file,
-				       .n_item = n,
-				       .item = item,
-				       .first = &first },
-		       threads, out, err);
+	rc = find_best(&way, threads, out, err);
 out:
 	release(&base);
 	free(item);

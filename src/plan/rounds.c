@@ -94,11 +94,11 @@ bool rounds_spend(struct planner *p, uint64_t blocks)
 	return true;
 }
 
-/* Puts the file where it shall be, if that is within the budget. */
-static int carry_out(struct planner *p, size_t file, const struct targets *t, bool *done,
+int rounds_carry_out(struct planner *p, size_t file, const struct targets *t, bool *done,
 		     struct error *err)
 {
 	uint64_t copied = 0;
+	*done = false;
 	if (targets_moves(t, state_map(p->st, file), &p->moves, err))
 		return -1;
 	for (size_t i = 0; i < p->moves.n; i++)
@@ -119,7 +119,7 @@ static int try_file(struct planner *p, size_t index, enum round kind, bool *chan
 	if (placement_files(&p->placer, map, p->snap->file[c->file].ino, ideal, kind != ROUND_WHOLE,
 			    p->st->free, &t, err))
 		return -1;
-	if (t && carry_out(p, c->file, t, &done, err))
+	if (t && rounds_carry_out(p, c->file, t, &done, err))
 		return -1;
 	if (!done)
 		return set_aside(p, index, kind, err);

@@ -61,6 +61,9 @@ int rounds_run(struct planner *p, enum round most, bool *any, struct error *err)
 uint64_t rounds_excess(const struct planner *p);
 /* Takes so many blocks out of what may be spent; false: there aren't as many. */
 bool rounds_spend(struct planner *p, uint64_t blocks);
+/* Puts the file where it shall be, if that is within the budget; else gives the targets back. */
+int rounds_carry_out(struct planner *p, size_t file, const struct targets *t, bool *done,
+		     struct error *err);
 /* What a run gained costs, scaled. */
 uint64_t rounds_price(uint64_t blocks, uint64_t gain);
 /* Lists the fragmented files in `round`, by that; gives how many they are. */

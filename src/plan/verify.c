@@ -417,14 +417,15 @@ static int check_half(struct check *c, int (*start)(struct check *),
 	return rc;
 }
 
-int planner_verify(const struct snapshot *s, const struct plan *p, struct error *err)
+int planner_verify(const struct snapshot *s, const struct plan *p, unsigned threads,
+		   struct error *err)
 {
 	struct error why[2] = { ERROR_INIT, ERROR_INIT };
 	struct check half[2] = { { .snap = s, .plan = p, .err = &why[0] },
 				 { .snap = s, .plan = p, .err = &why[1] } };
 	int rc[2], all = -1;
 	/* They know nothing of each other; what is wrong is told as if they took turns. */
-#pragma omp parallel for num_threads(2) if (p->n_move >= MANY)
+#pragma omp parallel for num_threads(2) if (threads > 1 && p->n_move >= MANY)
 	for (int i = 0; i < 2; i++)
 		rc[i] = check_half(&half[i], i ? start_blocks : start_files,
 				   i ? check_blocks : check_files);

@@ -16,6 +16,8 @@ static uint64_t map_bytes(const struct filemap *m)
 
 	for (uint32_t l = 0; l < m->depth; l++)
 		sum += on_heap(m->n_node[l] * sizeof(*m->node[l]));
+	if (m->rec)
+		sum += on_heap(sizeof(*m->rec)) + on_heap(m->rec->n * sizeof(*m->rec->at));
 	return sum;
 }
 
@@ -25,7 +27,7 @@ static uint64_t list_bytes(const struct harvest *h)
 	return h->n_file * sizeof(*h->file) + h->n_root * sizeof(*h->root) +
 	       h->n_mapped * sizeof(*h->mapped) + h->n_left * sizeof(*h->left) +
 	       h->n_xattr * sizeof(*h->xattr) + 2 * h->claims.n * sizeof(*h->claims.c) +
-	       h->n_free * sizeof(*h->free);
+	       2 * h->meta.n * sizeof(*h->meta.c) + h->n_free * sizeof(*h->free);
 }
 
 void footprint_add(struct footprint *f, const struct harvest *part)
@@ -63,7 +65,7 @@ int footprint_check_all(const struct source *src, const struct harvest *h, struc
 		const struct filemap *m = &h->file[i].map;
 
 		need += map_bytes(m);
-		if (m->depth || m->indirect)
+		if (m->depth || m->indirect || m->rec)
 			need += (m->n_ext + filemap_nodes(m)) * 2 * sizeof(struct claim);
 	}
 	return !src->memory || need <= src->memory ? 0 : footprint_refuse(src, need, err);

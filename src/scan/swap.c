@@ -7,6 +7,7 @@
  * Candidates are few (may_be_swap): only of those the first page is read. One that can't be read is
  * left, as files are that the mover can't read.
  */
+#include "scaledefrag/indirect.h"
 #include "scan_internal.h"
 
 #include <stdlib.h>
@@ -20,9 +21,9 @@ bool may_be_swap(const struct ext2_inode *inode)
 {
 	uint64_t size = EXT2_I_SIZE(inode);
 
-	/* swapon wants that nobody else may read it. */
-	return LINUX_S_ISREG(inode->i_mode) && !(inode->i_mode & 077) && size >= SWAP_MIN &&
-	       size % PAGE == 0;
+	/* swapon warns of one that is not root's, or that others may read; hardly any is both. */
+	return LINUX_S_ISREG(inode->i_mode) && (inode_uid(*inode) == 0 || !(inode->i_mode & 077)) &&
+	       size >= SWAP_MIN;
 }
 
 static bool has_holes(const struct filemap *m)
@@ -55,14 +56,18 @@ static enum leave_reason look(const struct source *src, const struct snapshot_fi
 
 	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
 		uint32_t at = pages[i] - SIGNATURE;
+		uint64_t number = at / bs;
 		struct error ignored = ERROR_INIT;
+
+		if (f->map.indirect && number >= INDIRECT_DIRECT)
+			number++; /* the first indirect block counts as well */
 
 		for (size_t k = 0; k < f->map.n_ext; k++) {
 			const struct extent *e = &f->map.ext[k];
 
-			if (at / bs < e->lblk || at / bs - e->lblk >= e->len || e->unwritten)
+			if (number < e->lblk || number - e->lblk >= e->len || e->unwritten)
 				continue;
-			if (device_read(src->dev, buf, (e->pblk + at / bs - e->lblk) * bs, bs,
+			if (device_read(src->dev, buf, (e->pblk + number - e->lblk) * bs, bs,
 					&ignored))
 				return LEAVE_EXCLUDED;
 			if (is_one_of(buf + at % bs, image))

@@ -77,7 +77,7 @@ int mmp_pause(const struct target *tg, unsigned seconds, struct error *err)
 	if (cancelled)
 		return error_set(err, ERROR_STOPPED,
 				 "%s: stopped while waiting to see whether another node uses it; "
-				 "nothing was written",
+				 "no file was changed",
 				 tg->shown);
 	return 0;
 }

@@ -275,7 +275,7 @@ static size_t run(struct setup *o)
 
 int main(int argc, char **argv)
 {
-	struct setup o = { .states = 28000,
+	struct setup o = { .states = 21000,
 			   .jobs = (unsigned)sysconf(_SC_NPROCESSORS_ONLN),
 			   .seed = 1,
 			   .program = "build/scaledefrag-offline" };

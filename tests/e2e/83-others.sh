@@ -201,7 +201,7 @@ heal() { # NAME IMAGE DIGEST
 	is "$1, our -p: clean" clean x.img
 	is "$1, our -p: the content that it had" equal "$(digest x.img)" "$3"
 	if can_mount; then
-		mkdir -p m && cp "$2" x.img && mount -o loop x.img m && umount m
+		mkdir -p m && mounts+=("$T/m") && cp "$2" x.img && mount -o loop x.img m && umount m
 		done_well "$1, a mount" x.img x.img
 		is "$1, a mount: the content that it had" equal "$(digest x.img)" "$3"
 	else

@@ -78,7 +78,7 @@ int fuzz_text(const uint8_t *data, size_t size)
 	else
 		plan_round(p);
 	err = ERROR_INIT;
-	if (s && p && planner_verify(s, p, &err))
+	if (s && p && planner_verify(s, p, 1, &err))
 		check_error(&err);
 	snapshot_free(s);
 	plan_free(p);

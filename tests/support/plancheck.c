@@ -47,8 +47,8 @@ void plancheck_run(struct snapshot *s, const struct planner_options *o, uint64_t
 	struct plan *p;
 
 	look = look ? look : &nobody;
-	if (planner_make(s, o, &p, &err) || planner_verify(s, p, &err) || state_new(s, &st, &err) ||
-	    ideal_new(s, &id, &err))
+	if (planner_make(s, o, &p, &err) || planner_verify(s, p, 1, &err) ||
+	    state_new(s, &st, &err) || ideal_new(s, &id, &err))
 		fail_msg("seed %u: %s", (unsigned)seed, err.text);
 	if (look->start)
 		look->start(look->ctx, st);

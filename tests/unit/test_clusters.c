@@ -344,7 +344,7 @@ static void plan_is(const struct snapshot *s, const char *lines, const char *why
 		 lines);
 	if (plan_parse(text, &p, &err))
 		fail_msg("%s", err.text);
-	rc = planner_verify(s, p, &err);
+	rc = planner_verify(s, p, 1, &err);
 	if (rc != (why ? -1 : 0))
 		fail_msg("%s", rc ? err.text : "accepted");
 	if (why && !strstr(err.text, why))

@@ -79,7 +79,7 @@ static int setup(void **state)
 	recipe_make("ext3", r->path);
 	if (volume_open(&o, &r->v, &err) || commit_open(r->v, &co, &r->c, &err) ||
 	    scan_volume(r->v, &so, &r->s, &err) || planner_make(r->s, &po, &r->p, &err) ||
-	    planner_verify(r->s, r->p, &err) || state_new(r->s, &r->st, &err))
+	    planner_verify(r->s, r->p, 1, &err) || state_new(r->s, &r->st, &err))
 		fail_msg("%s", err.text);
 	assert_true(r->p->n_batch > 0);
 	find_file(r);

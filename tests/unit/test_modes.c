@@ -41,7 +41,7 @@ static void moves(const char *snapshot, const struct planner_options *o, const c
 	char text[1000] = "";
 	size_t n = 0;
 	if (snapshot_parse(snapshot, &s, &err) || planner_make(s, o, &p, &err) ||
-	    planner_verify(s, p, &err))
+	    planner_verify(s, p, 1, &err))
 		fail_msg("%s", err.text);
 	for (size_t i = 0; i < p->n_move && n < sizeof(text); i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%u@%u>%u ",

@@ -234,7 +234,7 @@ static void test_permute__random_volumes(void **state)
 		if (done) {
 			must(ideal_new(s, &id, &err), &err);
 			state_summary(b.st, id, &b.p->predicted);
-			if (planner_verify(s, b.p, &err))
+			if (planner_verify(s, b.p, 1, &err))
 				fail_msg("seed %u: %s", (unsigned)seed, err.text);
 			ideal_free(id);
 		}

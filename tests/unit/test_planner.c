@@ -42,7 +42,7 @@ static void plans_with(const char *snapshot, const char *want, const struct plan
 	char *text;
 	if (snapshot_parse(snapshot, &s, &err) || planner_make(s, o, &p, &err))
 		fail_msg("%s", err.text);
-	if (planner_verify(s, p, &err))
+	if (planner_verify(s, p, 1, &err))
 		fail_msg("%s", err.text);
 	text = plan_text(p);
 	assert_non_null(strstr(text, "predicted"));
@@ -286,7 +286,7 @@ static void test_planner_make__budget(void **state)
 		assert_int_equal(planner_make(s, &o, &p, &err), 0);
 		o.budget_blocks = plan_copy_blocks(p) / 3 + 1;
 		assert_int_equal(planner_make(s, &o, &q, &err), 0);
-		if (planner_verify(s, q, &err))
+		if (planner_verify(s, q, 1, &err))
 			fail_msg("seed %u: %s", (unsigned)seed, err.text);
 		plain = excess_within(s, p, o.budget_blocks);
 		with = excess_within(s, q, o.budget_blocks);
@@ -340,7 +340,7 @@ static void test_planner_make__hardly_any_free_blocks(void **state)
 	for (unsigned i = 0; i < 10; i++)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "free %u 1\n", 20 + 51 * i);
 	if (snapshot_parse(text, &s, &err) || planner_make(s, &files, &p, &err) ||
-	    planner_verify(s, p, &err))
+	    planner_verify(s, p, 1, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(p->predicted.frag_files, 0);
 	for (size_t i = 0; i < p->n_batch; i++)
@@ -454,7 +454,7 @@ static void test_planner_make__evicts_run_by_run(void **state)
 		struct snapshot *s = nearly_full(&rows[i]);
 		struct error err = ERROR_INIT;
 		struct plan *p;
-		if (planner_make(s, &files, &p, &err) || planner_verify(s, p, &err))
+		if (planner_make(s, &files, &p, &err) || planner_verify(s, p, 1, &err))
 			fail_msg("row %zu: %s", i, err.text);
 		if (p->predicted.frag_files > rows[i].frag_files)
 			fail_msg("row %zu: %u files stay fragmented", i,
@@ -497,7 +497,7 @@ static void test_planner_make__tiny_budgets(void **state)
 		assert_int_equal(planner_make(s, &o, &p, &err), 0);
 		o.budget_blocks = 1 + seed % 3;
 		assert_int_equal(planner_make(s, &o, &q, &err), 0);
-		if (planner_verify(s, q, &err))
+		if (planner_verify(s, q, 1, &err))
 			fail_msg("seed %u: %s", (unsigned)seed, err.text);
 		if (excess_within(s, q, o.budget_blocks) > excess_within(s, p, o.budget_blocks))
 			fail_msg("seed %u: it gains less with a budget", (unsigned)seed);
@@ -510,14 +510,16 @@ static void test_planner_make__tiny_budgets(void **state)
 static void test_planner_make__same_plan_for_any_threads(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 100; seed++) {
-		struct snapshot *s = randomvol_make(seed);
-		struct planner_options o = { .mode = (enum plan_mode)(seed % 3) };
+	static const unsigned threads[] = { 2, 3, 16 };
+	for (uint64_t seed = 1; seed <= 120; seed++) {
+		struct snapshot *s = seed % 5 ? randomvol_make(seed) : randomvol_clusters(seed);
+		struct planner_options o = { .mode = (enum plan_mode)(seed % 4),
+					     .budget_blocks = seed % 8 == 4 ? 100 : 0 };
 		struct error err = ERROR_INIT;
 		struct plan *p, *q;
 		char *a, *b;
 		assert_int_equal(planner_make(s, &o, &p, &err), 0);
-		o.threads = 3;
+		o.threads = threads[seed % 3];
 		assert_int_equal(planner_make(s, &o, &q, &err), 0);
 		a = plan_text(p);
 		b = plan_text(q);
@@ -546,7 +548,7 @@ static void test_planner_make__same_plan_twice(void **state)
 		assert_int_equal(plan_parse(a, &parsed, &err), 0);
 		c = plan_text(parsed);
 		assert_string_equal(a, c);
-		assert_int_equal(planner_verify(s, parsed, &err), 0);
+		assert_int_equal(planner_verify(s, parsed, 1, &err), 0);
 		free(a);
 		free(b);
 		free(c);

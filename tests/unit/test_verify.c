@@ -47,7 +47,7 @@ static int setup(void **state)
 	assert_int_equal(planner_make(f->s, &o, &f->p, &f->err), 0);
 	assert_int_equal(f->p->n_batch, 1);
 	assert_int_equal(f->p->n_file, 2);
-	assert_int_equal(planner_verify(f->s, f->p, &f->err), 0);
+	assert_int_equal(planner_verify(f->s, f->p, 1, &f->err), 0);
 	*state = f;
 	return 0;
 }
@@ -63,7 +63,7 @@ static int teardown(void **state)
 
 static void rejected(struct fixture *f, const char *why)
 {
-	assert_int_equal(planner_verify(f->s, f->p, &f->err), -1);
+	assert_int_equal(planner_verify(f->s, f->p, 1, &f->err), -1);
 	assert_int_equal(f->err.kind, ERROR_OPERATION);
 	if (!strstr(f->err.text, why))
 		fail_msg("wanted \"%s\", got \"%s\"", why, f->err.text);
@@ -195,7 +195,7 @@ static void test_verify__tree_block_in_use_is_rewritten(void **state)
 	rejected(&f, "plan: batch 0, inode 13: a tree block in use is rewritten");
 	plan_free(f.p);
 	assert_int_equal(planner_make(f.s, &o, &f.p, &f.err), 0);
-	assert_int_equal(planner_verify(f.s, f.p, &f.err), 0);
+	assert_int_equal(planner_verify(f.s, f.p, 1, &f.err), 0);
 	assert_true(f.p->n_batch > 1 && f.p->file[0].n_taken == 1 && f.p->file[0].n_freed == 1);
 	for (size_t i = 0; i < f.p->n_file; i++)
 		assert_int_equal(f.p->file[i].n_kept, 0);
@@ -271,7 +271,7 @@ static void test_verify__taken_tree_block_missing(void **state)
 	for (int with = 0; with < 2; with++) {
 		snprintf(full, sizeof(full), plan, with ? "take 45\n" : "");
 		assert_int_equal(plan_parse(full, &p, &err), 0);
-		assert_int_equal(planner_verify(s, p, &err), -1);
+		assert_int_equal(planner_verify(s, p, 1, &err), -1);
 		if (!strstr(err.text, why[with]))
 			fail_msg("wanted \"%s\", got \"%s\"", why[with], err.text);
 		plan_free(p);
@@ -323,7 +323,7 @@ static void test_verify__indirect_blocks(void **state)
 	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
 		snprintf(full, sizeof(full), plan, c[i].copy, c[i].journal, c[i].moves, c[i].nodes);
 		assert_int_equal(plan_parse(full, &p, &err), 0);
-		assert_int_equal(planner_verify(s, p, &err), -1);
+		assert_int_equal(planner_verify(s, p, 1, &err), -1);
 		if (!strstr(err.text, c[i].why))
 			fail_msg("%zu: wanted \"%s\", got \"%s\"", i, c[i].why, err.text);
 		plan_free(p);
@@ -376,7 +376,7 @@ static void test_verify__random_mutants(void **state)
 		assert_int_equal(planner_make(s, &o, &p, &err), 0);
 		if (p->n_batch && mutate(p, seed * 7919)) {
 			tried++;
-			if (!planner_verify(s, p, &err))
+			if (!planner_verify(s, p, 1, &err))
 				fail_msg("seed %u: the mutant is accepted", (unsigned)seed);
 		}
 		plan_free(p);
