@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "crash/worker.h"
 #include "support/image.h"
+#include "support/xxh.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #define FIRST_VARIANTS 6 /* sweep 0 */
 #define MORE_VARIANTS  8 /* each further sweep */

@@ -92,5 +92,6 @@ __attribute__((noreturn, format(printf, 1, 2))) void image_die(const char *fmt, 
 /* Runs a program found in PATH, /sbin or /usr/sbin with output to `out_fd` (-1: discard); returns
  * its exit code, or 128 + signal. */
 int image_run(const char *const argv[], int out_fd);
+bool image_program(const char *name); /* it is there to be run */
 
 #endif

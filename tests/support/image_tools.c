@@ -38,6 +38,27 @@ static bool find_nosleep(char *out, size_t size)
 	return !access(strchr(out, '/'), R_OK);
 }
 
+/* Where `name` is, or would be. */
+static bool find_program(const char *name, char *path, size_t size)
+{
+	static const char *const where[] = { "/usr/sbin", "/sbin", "/usr/bin", "/bin" };
+
+	for (size_t i = 0; !strchr(name, '/') && i < sizeof(where) / sizeof(*where); i++) {
+		snprintf(path, size, "%s/%s", where[i], name);
+		if (!access(path, X_OK))
+			return true;
+	}
+	snprintf(path, size, "%s", name);
+	return strchr(name, '/') && !access(name, X_OK);
+}
+
+bool image_program(const char *name)
+{
+	char path[128];
+
+	return find_program(name, path, sizeof(path));
+}
+
 int image_run(const char *const argv[], int out_fd)
 {
 	char *env[] = { "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -49,17 +70,11 @@ int image_run(const char *const argv[], int out_fd)
 			NULL,
 			NULL };
 	char path[128], preload[300];
-	static const char *const where[] = { "/usr/sbin", "/sbin", "/usr/bin", "/bin" };
 	posix_spawn_file_actions_t fa;
 	pid_t pid;
 	int rc, status;
 
-	snprintf(path, sizeof(path), "%s", argv[0]);
-	for (size_t i = 0; !strchr(argv[0], '/') && i < sizeof(where) / sizeof(*where); i++) {
-		snprintf(path, sizeof(path), "%s/%s", where[i], argv[0]);
-		if (!access(path, X_OK))
-			break;
-	}
+	find_program(argv[0], path, sizeof(path));
 	if (find_nosleep(preload, sizeof(preload)))
 		env[sizeof(env) / sizeof(*env) - 2] = preload;
 	posix_spawn_file_actions_init(&fa);

@@ -43,7 +43,7 @@ void hashset_free(struct hashset *set);
 struct judge;
 
 /* `size` bytes; `program` is what JUDGE_RERUN runs; `good` (may be NULL) remembers images that were
- * judged good after recovery, by their hash. */
+ * judged good after recovery, by what matters of them (inuse.h). */
 struct judge *judge_new(const char *dir, uint64_t size, const char *program, struct hashset *good);
 void judge_free(struct judge *j);
 /* What every state's content must be: the digest of the file at `path`. */
