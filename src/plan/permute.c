@@ -427,6 +427,7 @@ static int run(struct permute *pm, bool *done, struct error *err)
 {
 	bool any = true;
 	*done = false;
+	pm->all_blocks = pm->pending_blocks;
 	while (pm->pending_blocks) {
 		if (permute_prepare(pm, &any, err))
 			return -1;

@@ -59,9 +59,10 @@ struct permute {
 	struct targets targets;
 	struct moves moves;
 	struct runs runs;
-	uint64_t ready_blocks, pending_blocks;
-	uint64_t moved; /* blocks, by the open batch */
-	bool starved;	/* the last batch could move nothing */
+	uint64_t ready_blocks, pending_blocks, all_blocks; /* of parts; all: at the start */
+	unsigned n_rest; /* batches that cleared all that is left */
+	uint64_t moved;	 /* blocks, by the open batch */
+	bool starved;	 /* the last batch could move nothing */
 };
 
 /* permute.c */

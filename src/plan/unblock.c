@@ -19,6 +19,10 @@
 #define RESERVE 16u
 /* Parts that a thin batch looks at. */
 #define LOOK 1024u
+/* Share of all that had to be moved which is little: as much may be written twice at the end. */
+#define REST 8u
+/* Batches that may look at all parts for that. */
+#define REST_BATCHES 4u
 
 /* Cuts a part where its target is open: those pieces are ready then. */
 static int split_open(struct permute *pm, uint32_t i, struct error *err)
@@ -135,7 +139,7 @@ static uint64_t cost_of(const struct permute *pm, const struct part *p)
 	uint32_t i;
 	for (uint64_t at = p->to; next_blocker(pm, &at, p->to + p->len, &i);) {
 		const struct part *b = &pm->part[i];
-		if (b->away || b->len > 4 * p->len + 16 || b->len > 4 * longest)
+		if (b->away || (!pm->n_rest && b->len > 4 * p->len + 16) || b->len > 4 * longest)
 			return UINT64_MAX;
 		cost += b->len;
 	}
@@ -284,17 +288,38 @@ static int bounce_any(struct permute *pm, bool *any, struct error *err)
 	return 0;
 }
 
+/*
+ * Little is left, and free space could take all of it: whatever still lies on a target bounces, so
+ * that two batches do what would else be a chain of ever smaller ones. Each batch has its flushes,
+ * and these cost more than writing the last few blocks twice.
+ */
+static int clear_rest(struct permute *pm, bool *any, struct error *err)
+{
+	uint64_t budget = pm->pending_blocks;
+	pm->n_rest++;
+	for (uint32_t i = 0; i < pm->n_part && budget; i++) {
+		const struct part *p = &pm->part[i];
+		if (!p->done && !p->ready && clear_target(pm, i, &budget, any, err))
+			return -1;
+	}
+	return 0;
+}
+
 /* *any: there is something for the next batch. */
 int permute_prepare(struct permute *pm, bool *any, struct error *err)
 {
 	uint64_t all = spare_blocks(pm) + pm->open_blocks, reserve = all / RESERVE + (all > 2);
 	uint64_t thin = all / THIN, budget = pm->pending_blocks / BOUNCE + 1;
-	bool bounced = false;
+	bool bounced = false, rest = pm->pending_blocks <= pm->all_blocks / REST &&
+				     pm->n_rest < REST_BATCHES &&
+				     spare_blocks(pm) > reserve + pm->pending_blocks;
 	if (thin > pm->pending_blocks / THIN)
 		thin = pm->pending_blocks / THIN;
 	if (thin > pm->sc->snap->limits.copy_blocks / 2)
 		thin = pm->sc->snap->limits.copy_blocks / 2;
-	if ((pm->ready_blocks <= thin || pm->starved) &&
+	if (rest && clear_rest(pm, &bounced, err))
+		return -1;
+	if (!rest && (pm->ready_blocks <= thin || pm->starved) &&
 	    clear_partials(pm, reserve, &budget, &bounced, err))
 		return -1;
 	if (pm->ready_blocks <= thin && !bounced && spare_blocks(pm) > reserve) {
