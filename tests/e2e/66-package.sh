@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What leaves the source tree: make install, make dist, and the static program in an empty root.
+# alone: it copies the mounts of all others into a namespace of its own.
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
 mk() { make -s --no-print-directory -C "$top" "$@"; }

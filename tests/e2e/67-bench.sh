@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The programs of the benchmarks do what they say, on a small image; nothing is timed.
+# alone: it copies the mounts of all others into a namespace of its own.
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
 build=$(dirname "$MKIMAGE")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What other people bring: images of other writers, containers and disks of other tools, qemu at the
 # same image, and runs that were cut off.
+# alone: it copies the mounts of all others into a namespace of its own.
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
 
