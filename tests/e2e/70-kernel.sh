@@ -36,26 +36,40 @@ extents() { # FILE: extents of all files and directories, as filefrag counts the
 	umount m
 }
 
+# In one process, as starting thousands takes longer than all the rest.
+fill='
+import ctypes, os, random
+libc = ctypes.CDLL(None)
+data = random.Random(1).randbytes
+def sync():
+    f = os.open(".", os.O_RDONLY); libc.syncfs(f); os.close(f)
+for d in "a", "b", "c", "name with\nnewline": os.mkdir(d)
+for i in range(1, 301):
+    with open("abc"[i % 3] + f"/f{i}", "wb") as f: f.write(data(i * 997 % 40000 + 500))
+sync()
+for i in range(1, 301, 2): os.remove("abc"[i % 3] + f"/f{i}")
+sync()
+for i in range(25): # grow in turns
+    for k in range(1, 7):
+        with open(f"b/grow{k}", "ab") as f: f.write(data(30000)); f.flush(); os.fsync(f)
+for i in range(1, 601): open(f"c/an-entry-with-a-rather-long-name-{i}", "w").close()
+for i in range(1, 601, 3): os.remove(f"c/an-entry-with-a-rather-long-name-{i}")
+'
+more='
+import os, random
+data = random.Random(2).randbytes
+for i in range(30):
+    for k in 1, 2, 3:
+        for name, n in (f"c/new{k}", 9000), (f"b/grow{k}", 3000):
+            with open(name, "ab") as f: f.write(data(n)); f.flush(); os.fsync(f)
+'
 # aged by the kernel: written, removed, rewritten, with everything a file can have
 make_aged() { # FILE MKE2FS-ARGUMENTS
 	truncate -s 96M "$1" && mke2fs -q -F -t "${type:-ext4}" "${@:2}" "$1" || return 1
 	mount -o loop "$1" m || return 1
 	(
 		cd m || exit 1
-		mkdir a b c "$(printf 'name with\nnewline')"
-		for i in $(seq 300); do
-			d=$(printf 'abc' | cut -c$((i % 3 + 1)))
-			head -c $((i * 997 % 40000 + 500)) /dev/urandom >"$d/f$i"
-		done
-		sync -f .
-		for i in $(seq 1 2 300); do rm -f ./*/f$i; done
-		sync -f .
-		for i in $(seq 25); do # grow in turns
-			for k in 1 2 3 4 5 6; do
-				head -c 30000 /dev/urandom >>b/grow$k
-				sync b/grow$k
-			done
-		done
+		python3 -c "$fill"
 		for k in 1 2 3; do
 			dd if=/dev/urandom of=c/sparse$k bs=4k count=1 seek=$((k * 50)) conv=notrunc status=none
 			dd if=/dev/urandom of=c/sparse$k bs=4k count=3 seek=$((k * 9)) conv=notrunc status=none
@@ -65,8 +79,6 @@ make_aged() { # FILE MKE2FS-ARGUMENTS
 		for at in 0 20 1000 70000; do # as far as triple indirect blocks of 1 KiB
 			dd if=/dev/urandom of=c/far bs=1k count=7 seek=$at conv=notrunc status=none
 		done
-		for i in $(seq 600); do : >"c/an-entry-with-a-rather-long-name-$i"; done
-		for i in $(seq 1 3 600); do rm "c/an-entry-with-a-rather-long-name-$i"; done
 		ln c/sparse1 a/hard && ln -s ../c/sparse2 a/soft
 		ln -s "$(head -c 200 /dev/zero | tr '\0' s)" a/slow
 		chattr +i c/sparse3
@@ -110,14 +122,7 @@ make_aged bm.img -b 4096 -O ^extent,^64bit,metadata_csum && judge "ext4 without 
 tune2fs -O extents,uninit_bg,dir_index,huge_file,dir_nlink,extra_isize up.img >/dev/null 2>&1
 e2fsck -fy up.img >/dev/null 2>&1
 mount -o loop up.img m
-for i in $(seq 30); do
-	for k in 1 2 3; do
-		head -c 9000 /dev/urandom >>m/c/new$k
-		sync m/c/new$k
-		head -c 3000 /dev/urandom >>m/b/grow$k
-		sync m/b/grow$k
-	done
-done
+(cd m && python3 -c "$more")
 is "both kinds of files" test "$(lsattr m/b/grow1 m/c/new1 | grep -c '^[^ ]*e')" = 1
 umount m
 judge "ext3 made ext4" up.img
