@@ -79,6 +79,10 @@ with open(sys.argv[1], 'r+b') as f:
     f.write(b'\xff' * 8)
 P
 refused "corrupt extent tree" 4 'e2fsck' tree.img tree.img
+image toodeep six.img
+refused "an extent tree of depth 6" 4 'the root of its extent tree is damaged; run: e2fsck -f' six.img six.img
+is "as e2fsck makes it, of depth 5 at most" sh -c 'e2fsck -fy six.img; [ $? -le 1 ]'
+is "and then" "$BIN" -q six.img
 image base1k claim.img
 b=$(debugfs -R 'bmap second 3' claim.img 2>/dev/null)
 printf 'freeb %s 1\n' "$b" | dbg claim.img

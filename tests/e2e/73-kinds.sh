@@ -84,10 +84,16 @@ upgraded() {
 	type=ext3 mk -b 1024 && tune2fs -O extents,uninit_bg,dir_index x.img && { e2fsck -fy x.img || :; } &&
 		printf 'write tree/large new\nwrite tree/f8 new8\n' | dbg x.img && shatter
 }
-deep() { # depth 3
+depth() { debugfs -R "ex $1" x.img 2>/dev/null | sed -n 's|^ *0/ *\([0-9]*\) .*|\1|p' | head -1; }
+deep() {
 	mkdir -p big && head -c 8000000 /dev/urandom >big/deep && cp tree/f* big
-	from=big size=32M mk -b 1024 && shatter
+	from=big size=32M mk -b 1024 && shatter && equal "$(depth deep)" 2
 }
+deepest() { # e2fsck -fn finds them right, but wider, or deeper, than they have to be
+	"$MKIMAGE" deepest x.img && equal "$(depth full) $(depth holes) $(depth chain)" "5 5 5" &&
+		equal "$(clean x.img | grep -Ec 'could be (shorter|narrower)')" 3
+}
+deepest_bare() { "$MKIMAGE" deepestbare x.img && equal "$(depth full)" 5; }
 sparse() {
 	for at in 0 7 1000 77777 3000000000 4294967000; do
 		head -c 90000 /dev/urandom | dd of=sparse bs=4k seek=$at conv=notrunc status=none
@@ -234,6 +240,8 @@ row "extents, 4 KiB blocks, hard links" base4k plain4k
 row "block-mapped (ext3)" ext3 blockmapped
 row "ext3 made ext4" upgraded upgraded
 row "deep trees (1 KiB blocks)" shrink deep
+row "trees of depth 5" deepest deepest
+row "trees of depth 5, no journal" deepestbare deepest_bare
 row "a sparse file of 16 TiB" sparse sparse
 row "unwritten extents, blocks past the end" sparse unwritten
 row "xattrs in blocks and in inodes of their own" features ea_inodes

@@ -54,6 +54,11 @@ void recipe_quota(const char *path);
 void recipe_quotaclusters(const char *path);
 void recipe_mmp(const char *path);
 
+/* In recipes_deep.c. */
+void recipe_deepest(const char *path);
+void recipe_deepestbare(const char *path);
+void recipe_toodeep(const char *path);
+
 /* In recipes_bigalloc.c. */
 void recipe_bigalloc(const char *path);
 void recipe_bigallocbare(const char *path);
