@@ -111,7 +111,8 @@ refused "a journal to be replayed that is not there" 4 'there is none; run: e2fs
 is "as e2fsck -p sees it" sh -c 'e2fsck -p ext2.img; [ $? -le 1 ]'
 is "and then" "$BIN" -q ext2.img
 mk quotas.img -O ^has_journal,quota
-refused "quotas without a journal" 16 'not supported yet: quotas without a journal' quotas.img quotas.img
+refused "quotas without a journal" 16 'not supported: quotas without a journal.*run: tune2fs -j' quotas.img quotas.img
+is "and with one, as it says" sh -c 'tune2fs -j quotas.img && "$0" -q quotas.img && tune2fs -O ^has_journal quotas.img && e2fsck -fn quotas.img' "$BIN"
 mk unclean.img -O ^has_journal && printf 'ssv state 0\n' | dbg unclean.img
 refused "no journal, not clean" 4 'not cleanly unmounted; run: e2fsck -p' unclean.img unclean.img
 

@@ -144,6 +144,12 @@ quota() {
 	{ e2fsck -fy x.img; clean x.img; } && debugfs -R "list_quota user" x.img >usage
 	also=usage_changed
 }
+quota_mapped() { # as many blocks as before
+	type=ext2 mk -b 1024 -O quota,project -E quotatype=usrquota:grpquota:prjquota && owners | dbg x.img && shatter
+	{ e2fsck -fy x.img; clean x.img; } && debugfs -R "list_quota user" x.img >usage
+	also=usage_same
+}
+usage_same() { ! usage_changed; }
 usage_changed() { ! debugfs -R "list_quota user" x.img 2>/dev/null | cmp -s - usage; } # e2fsck: it is right
 # The same usage in files that can be seen; e2fsck does not look at them. What they should say after
 # the run is what e2fsck makes of it when the feature is there.
@@ -250,6 +256,7 @@ row "casefolded directory" dirs casefold
 row "verity" sparse verity
 row "quota: users, groups, projects" quota quota
 row "quota: visible files" quota visible_quota
+row "quota, block-mapped, no journal" quotabare quota_mapped
 row "directory of 100,000 names" dirs htree
 row "immutable, append-only" base1k immutable
 row "orphan_file, fast_commit" features orphans

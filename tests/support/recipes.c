@@ -457,6 +457,7 @@ const struct recipe recipes[] = {
 	{ "ordereduninit", "no journal, room only in BLOCK_UNINIT groups", recipe_ordereduninit },
 	{ "mappedcycles", "like cycles, block-mapped", recipe_mappedcycles },
 	{ "quota", "the quota feature, files of many owners", recipe_quota },
+	{ "quotabare", "the same without a journal or extents", recipe_quotabare },
 	{ "quotaclusters", "the quota feature and bigalloc", recipe_quotaclusters },
 	{ "mmp", "multi-mount protection", recipe_mmp },
 	{ "deepest", "trees of depth 5, of nodes with one to three entries", recipe_deepest },

@@ -51,6 +51,7 @@ void recipe_tight(const char *path);
 
 /* In recipes_kinds.c. */
 void recipe_quota(const char *path);
+void recipe_quotabare(const char *path);
 void recipe_quotaclusters(const char *path);
 void recipe_mmp(const char *path);
 
