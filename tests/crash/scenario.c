@@ -230,6 +230,7 @@ const struct scenario scenarios[] = {
 	  .discard = DISCARD_FREED,
 	  .min_batches = 1,
 	  .late = true },
+	{ .name = "mmpbare", .recipe = "mmpbare", .min_batches = 1, .late = true },
 	{ .name = "quotabare",
 	  .recipe = "quotabare",
 	  .batch_bytes = 100 * KIB,

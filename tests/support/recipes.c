@@ -460,6 +460,7 @@ const struct recipe recipes[] = {
 	{ "quotabare", "the same without a journal or extents", recipe_quotabare },
 	{ "quotaclusters", "the quota feature and bigalloc", recipe_quotaclusters },
 	{ "mmp", "multi-mount protection", recipe_mmp },
+	{ "mmpbare", "multi-mount protection, no journal", recipe_mmpbare },
 	{ "deepest", "trees of depth 5, of nodes with one to three entries", recipe_deepest },
 	{ "deepestbare", "the same without a journal", recipe_deepestbare },
 	{ "toodeep", "trees of depth 6, which no kernel takes", recipe_toodeep },

@@ -54,6 +54,7 @@ void recipe_quota(const char *path);
 void recipe_quotabare(const char *path);
 void recipe_quotaclusters(const char *path);
 void recipe_mmp(const char *path);
+void recipe_mmpbare(const char *path);
 
 /* In recipes_deep.c. */
 void recipe_deepest(const char *path);

@@ -65,13 +65,25 @@ void recipe_quotaclusters(const char *path)
 }
 
 /* The interval is long: a run is over before its number would change. */
-void recipe_mmp(const char *path)
+static void make_mmp(const char *path, const char *features, const char *args)
 {
 	struct image *im;
 
-	image_mke2fs(path, 6 << 20, "mmp", "-b 1024 -N 128 -J size=1 -E mmp_update_interval=200");
+	image_mke2fs(path, 6 << 20, features, args);
 	im = image_open(path);
 	image_put(im, IMAGE_ROOT, "second", &recipe_every_second, 60);
 	image_put(im, IMAGE_ROOT, "back", &recipe_backward, 90);
 	recipe_finish(im, path);
+}
+
+#define MMP_ARGS "-b 1024 -N 128 -E mmp_update_interval=200"
+
+void recipe_mmp(const char *path)
+{
+	make_mmp(path, "mmp", MMP_ARGS " -J size=1");
+}
+
+void recipe_mmpbare(const char *path)
+{
+	make_mmp(path, "mmp,^has_journal", MMP_ARGS);
 }
