@@ -26,7 +26,7 @@ enum file_kind { FILE_REGULAR, FILE_DIRECTORY, FILE_SYMLINK, FILE_EA_INODE, FILE
 enum leave_reason {
 	LEAVE_NONE,	    /* it can be moved */
 	LEAVE_NOTHING,	    /* no blocks: empty, fast symlink, device, inline data */
-	LEAVE_BLOCK_MAPPED, /* ext2/ext3 style mapping with more than 2^32 blocks to point to */
+	LEAVE_BLOCK_MAPPED, /* ext2/ext3 style mapping: not all blocks fit its 32-bit pointers */
 	LEAVE_RESERVED, /* journal, resize, bad blocks, boot loader inode, other reserved inodes */
 	LEAVE_ORPHAN_FILE,
 	LEAVE_EXCLUDED,	  /* dropped earlier in this run: its blocks can't be read or written */

@@ -91,12 +91,14 @@ int quota_find(const struct source *src, uint64_t room, struct harvest *h, struc
 		if (count_blocks(src, ino[i], &h->quota_blocks, err))
 			return -1;
 	}
-	/* Without extents no number of tree blocks changes, and so no usage does. */
+	/* Usage and inode don't change at one instant; a journal makes it one. Without extents no
+	 * number of tree blocks changes, and so no usage does. */
 	if (any && src->geo->ordered && ext2fs_has_feature_extents(sb))
-		return error_set(err, ERROR_USAGE,
-				 "%s: not supported yet: visible quota files without a journal; "
-				 "add one: tune2fs -j %s",
-				 volume_arg(src->v), volume_arg(src->v));
+		return error_set(
+			err, ERROR_USAGE,
+			"%s: not supported: quotas without a journal, as a power cut could "
+			"leave them wrong; add one, run: tune2fs -j %s",
+			volume_arg(src->v), volume_arg(src->v));
 	if (h->quota_blocks > room / 2)
 		return error_set(err, ERROR_USAGE,
 				 "%s: its quota files have %llu blocks, too many for a transaction "

@@ -139,21 +139,13 @@ int guard_features(const struct target *tg, const struct superblock *sb, struct 
 int guard_not_yet(const struct target *tg, const struct superblock *sb, struct error *err)
 {
 	static const uint8_t none[16];
-	bool journal = sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL;
 
-	if (journal &&
+	if (sb->compat & EXT3_FEATURE_COMPAT_HAS_JOURNAL &&
 	    (sb->raw.s_journal_dev || memcmp(sb->raw.s_journal_uuid, none, sizeof(none))))
 		return error_set(err, ERROR_USAGE,
 				 "%s: not supported: an external journal; give it one of its own; "
 				 "run: tune2fs -O ^has_journal %s && tune2fs -j %s",
 				 tg->shown, tg->arg, tg->arg);
-	/* Usage and inodes change together, or not at all: for that it takes a journal. */
-	if (!journal &&
-	    sb->ro_compat & (EXT4_FEATURE_RO_COMPAT_QUOTA | EXT4_FEATURE_RO_COMPAT_PROJECT))
-		return error_set(err, ERROR_USAGE,
-				 "%s: not supported yet: quotas without a journal; give it one; "
-				 "run: tune2fs -j %s",
-				 tg->shown, tg->arg);
 	if (sb->cluster_blocks && sb->blocks % sb->cluster_blocks)
 		return error_set(err, ERROR_USAGE,
 				 "%s: not supported yet: bigalloc with a last cluster that is not "

@@ -99,9 +99,11 @@ static bool run_mutant(const struct setup *o, enum mutant m)
 	static const char *const ordered[] = { "ext2", "nojournal", NULL };
 	static const char *const short_one[] = { "ordereduninit", NULL }; /* one batch */
 	static const char *const sums[] = { "nojournal", NULL };
+	static const char *const shared[] = { "mmp", NULL };
 	const char *const *list =
 		m == MUTANT_DROP_N0 || m == MUTANT_DROP_N3 || m == MUTANT_EARLY_GIVE ? short_one
 		: m == MUTANT_WIDE_STATE					     ? sums
+		: mutant_mmp(m)							     ? shared
 		: mutant_ordered(m)						     ? ordered
 		: m == MUTANT_EARLY_DISCARD					     ? discards
 		: m == MUTANT_EARLY_REUSE					     ? tight
@@ -113,11 +115,15 @@ static bool run_mutant(const struct setup *o, enum mutant m)
 		struct trace t;
 		struct job job;
 		bool applies = prepare(o, s, m, &t);
+		const char *mmp = mutant_mmp(m) ? trace_mmp_wrong(&t) : NULL;
 
 		job = make_job(o, s, &t);
 		job.want = 2500;
 		job.first_bad = true;
-		if (applies && job_run(&job)) {
+		if (mmp)
+			snprintf(job.caught, sizeof(job.caught), "%s: the MMP block %s", s->name,
+				 mmp);
+		if (applies && (*job.caught || job_run(&job))) {
 			job.caught[strcspn(job.caught, "\n")] = 0;
 			printf("ok mutant %-13s caught: %s\n", mutant_name(m), job.caught);
 			trace_release(&t);

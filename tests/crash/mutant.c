@@ -2,6 +2,7 @@
 /*
  * Broken protocols, made from the trace of a right one: the judge must see through each of them.
  */
+#include "crash/mmp.h"
 #include "crash/trace.h"
 #include "support/image.h"
 #include <ext2fs/ext2fs.h>
@@ -31,6 +32,14 @@ const char *mutant_name(enum mutant m)
 		[MUTANT_IN_PLACE] = "in-place",
 		[MUTANT_WIDE_STATE] = "wide-state",
 		[MUTANT_EARLY_GIVE] = "early-give",
+		[MUTANT_MMP_UNCLAIMED] = "mmp-unclaimed",
+		[MUTANT_MMP_LATE] = "mmp-late",
+		[MUTANT_MMP_UNFLUSHED] = "mmp-unflushed",
+		[MUTANT_MMP_IN_BATCH] = "mmp-in-batch",
+		[MUTANT_MMP_BETWEEN] = "mmp-between",
+		[MUTANT_MMP_EARLY] = "mmp-early",
+		[MUTANT_MMP_DROP_E] = "mmp-drop-E",
+		[MUTANT_MMP_KEPT] = "mmp-kept",
 		[MUTANT_WRONG_PLAN] = "wrong-plan",
 	};
 
@@ -231,10 +240,17 @@ bool mutant_ordered(enum mutant m)
 	return m >= MUTANT_DROP_OPEN && m <= MUTANT_EARLY_GIVE;
 }
 
+bool mutant_mmp(enum mutant m)
+{
+	return m >= MUTANT_MMP_UNCLAIMED && m <= MUTANT_MMP_KEPT;
+}
+
 bool mutant_apply(struct trace *t, enum mutant m, const char *image)
 {
 	if (m != MUTANT_NONE && mutant_ordered(m) != t->ordered)
 		return false;
+	if (mutant_mmp(m))
+		return mmp_mutant(t, m);
 	switch (m) {
 	case MUTANT_DROP_B:
 	case MUTANT_DROP_OPEN:

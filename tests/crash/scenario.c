@@ -48,7 +48,12 @@ const struct scenario scenarios[] = {
 	  .batch_bytes = 512 * KIB,
 	  .min_batches = 2,
 	  .late = true },
-	{ .name = "mmp", .recipe = "mmp", .mmp = true, .min_batches = 1, .late = true },
+	{ .name = "mmp", .recipe = "mmp", .min_batches = 1, .late = true },
+	{ .name = "deepest",
+	  .recipe = "deepest",
+	  .batch_bytes = 32 * KIB,
+	  .min_batches = 6,
+	  .late = true },
 	{ .name = "uninit", .recipe = "uninit", .min_batches = 1, .late = true },
 	{ .name = "escape", .recipe = "escape", .min_batches = 1, .late = true },
 	{ .name = "stale", .recipe = "stale", .batch_bytes = 64 * KIB, .min_batches = 3 },
@@ -224,6 +229,17 @@ const struct scenario scenarios[] = {
 	  .recipe = "ordereduninit",
 	  .discard = DISCARD_FREED,
 	  .min_batches = 1,
+	  .late = true },
+	{ .name = "mmpbare", .recipe = "mmpbare", .min_batches = 1, .late = true },
+	{ .name = "quotabare",
+	  .recipe = "quotabare",
+	  .batch_bytes = 100 * KIB,
+	  .min_batches = 4,
+	  .late = true },
+	{ .name = "deepestbare",
+	  .recipe = "deepestbare",
+	  .batch_bytes = 32 * KIB,
+	  .min_batches = 6,
 	  .late = true },
 	{ .name = "ext2dirs",
 	  .recipe = "ext2dirs",
@@ -419,11 +435,8 @@ static void check_end(const struct scenario *s, int rc, const struct report *r,
 		image_die("%s: exit code 0 with writes that were not flushed", s->name);
 	if (s->discard != DISCARD_NONE && (end == t->n || *r->discard_failed))
 		image_die("%s: nothing was discarded %s", s->name, r->discard_failed);
-	end = 0;
-	while (end < t->n && t->event[end].role != ROLE_MMP)
-		end++;
-	if (s->mmp != (end < t->n))
-		image_die("%s: MMP block written: %d", s->name, end < t->n);
+	if (trace_mmp_wrong(t))
+		image_die("%s: the MMP block %s", s->name, trace_mmp_wrong(t));
 	if (t->batches < s->min_batches)
 		image_die("%s: %d batches, the scenario needs %d", s->name, t->batches,
 			  s->min_batches);

@@ -20,7 +20,6 @@ struct scenario {
 	const char *front; /* engine_options.front */
 	uint64_t slab;	   /* bytes */
 	enum engine_discard discard;
-	bool mmp;  /* there is an MMP block, and it is written */
 	bool late; /* much like another one: only with --all, or by name */
 };
 

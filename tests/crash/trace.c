@@ -40,8 +40,9 @@ static uint8_t *known_blocks(struct trace *t, const char *path)
 	}
 	image_close(im);
 	image_read(path, 1024, &sb, sizeof(sb));
-	if (sb.s_feature_incompat & EXT4_FEATURE_INCOMPAT_MMP)
-		map[sb.s_mmp_block] = MMP;
+	t->mmp = sb.s_feature_incompat & EXT4_FEATURE_INCOMPAT_MMP ? sb.s_mmp_block : 0;
+	if (t->mmp)
+		map[t->mmp] = MMP;
 	return map;
 }
 

@@ -62,6 +62,7 @@ struct trace {
 	uint64_t size; /* of the image */
 	uint32_t block_size;
 	bool ordered; /* no journal */
+	uint64_t mmp; /* the MMP block's number; 0: there is none */
 	struct event *event;
 	size_t n;
 	int batches;
@@ -116,12 +117,30 @@ enum mutant {
 	MUTANT_IN_PLACE,   /* the block of a tree that is in use is rewritten in phase 2 */
 	MUTANT_WIDE_STATE, /* as WIDE_SUPER */
 	MUTANT_EARLY_GIVE, /* as EARLY_DISCARD */
-	MUTANT_WRONG_PLAN, /* made by the run itself, not from the trace */
+	/* With an MMP block; trace_mmp_wrong() sees them: */
+	MUTANT_MMP_UNCLAIMED,
+	MUTANT_MMP_LATE,      /* claimed after B */
+	MUTANT_MMP_UNFLUSHED, /* B comes before the claim is flushed */
+	MUTANT_MMP_IN_BATCH,  /* part of the first batch, and so written by the block */
+	MUTANT_MMP_BETWEEN,   /* given back while the first batch is written, and claimed again */
+	MUTANT_MMP_EARLY,     /* given back before the last write */
+	MUTANT_MMP_DROP_E,    /* given back before that is flushed */
+	MUTANT_MMP_KEPT,      /* not given back */
+	MUTANT_WRONG_PLAN,    /* made by the run itself, not from the trace */
 	MUTANTS,
 };
 
+/*
+ * What is wrong with the writes to the MMP block; NULL: nothing, or there is none. It is claimed,
+ * and that is flushed, before anything else is written, and given back when all else is flushed;
+ * each write of it is one sector, and part of nothing larger. What one node's states look like
+ * doesn't show it: the harm is done where another one comes.
+ */
+const char *trace_mmp_wrong(const struct trace *t);
+
 const char *mutant_name(enum mutant m);
 bool mutant_ordered(enum mutant m); /* of runs without a journal, and them alone */
+bool mutant_mmp(enum mutant m);	    /* of runs with an MMP block */
 /* Returns false where the trace has nothing that this mutant could change. */
 bool mutant_apply(struct trace *t, enum mutant m, const char *image);
 

@@ -84,10 +84,16 @@ upgraded() {
 	type=ext3 mk -b 1024 && tune2fs -O extents,uninit_bg,dir_index x.img && { e2fsck -fy x.img || :; } &&
 		printf 'write tree/large new\nwrite tree/f8 new8\n' | dbg x.img && shatter
 }
-deep() { # depth 3
+depth() { debugfs -R "ex $1" x.img 2>/dev/null | sed -n 's|^ *0/ *\([0-9]*\) .*|\1|p' | head -1; }
+deep() {
 	mkdir -p big && head -c 8000000 /dev/urandom >big/deep && cp tree/f* big
-	from=big size=32M mk -b 1024 && shatter
+	from=big size=32M mk -b 1024 && shatter && equal "$(depth deep)" 2
 }
+deepest() { # e2fsck -fn finds them right, but wider, or deeper, than they have to be
+	"$MKIMAGE" deepest x.img && equal "$(depth full) $(depth holes) $(depth chain)" "5 5 5" &&
+		equal "$(clean x.img | grep -Ec 'could be (shorter|narrower)')" 3
+}
+deepest_bare() { "$MKIMAGE" deepestbare x.img && equal "$(depth full)" 5; }
 sparse() {
 	for at in 0 7 1000 77777 3000000000 4294967000; do
 		head -c 90000 /dev/urandom | dd of=sparse bs=4k seek=$at conv=notrunc status=none
@@ -138,6 +144,12 @@ quota() {
 	{ e2fsck -fy x.img; clean x.img; } && debugfs -R "list_quota user" x.img >usage
 	also=usage_changed
 }
+quota_mapped() { # as many blocks as before
+	type=ext2 mk -b 1024 -O quota,project -E quotatype=usrquota:grpquota:prjquota && owners | dbg x.img && shatter
+	{ e2fsck -fy x.img; clean x.img; } && debugfs -R "list_quota user" x.img >usage
+	also=usage_same
+}
+usage_same() { ! usage_changed; }
 usage_changed() { ! debugfs -R "list_quota user" x.img 2>/dev/null | cmp -s - usage; } # e2fsck: it is right
 # The same usage in files that can be seen; e2fsck does not look at them. What they should say after
 # the run is what e2fsck makes of it when the feature is there.
@@ -234,6 +246,8 @@ row "extents, 4 KiB blocks, hard links" base4k plain4k
 row "block-mapped (ext3)" ext3 blockmapped
 row "ext3 made ext4" upgraded upgraded
 row "deep trees (1 KiB blocks)" shrink deep
+row "trees of depth 5" deepest deepest
+row "trees of depth 5, no journal" deepestbare deepest_bare
 row "a sparse file of 16 TiB" sparse sparse
 row "unwritten extents, blocks past the end" sparse unwritten
 row "xattrs in blocks and in inodes of their own" features ea_inodes
@@ -242,6 +256,7 @@ row "casefolded directory" dirs casefold
 row "verity" sparse verity
 row "quota: users, groups, projects" quota quota
 row "quota: visible files" quota visible_quota
+row "quota, block-mapped, no journal" quotabare quota_mapped
 row "directory of 100,000 names" dirs htree
 row "immutable, append-only" base1k immutable
 row "orphan_file, fast_commit" features orphans

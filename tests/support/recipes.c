@@ -276,13 +276,9 @@ static void make_many(const char *path)
 /* s_last_mounted is in use to its last byte: the superblock's sector needs other spare bytes. */
 static void make_torn(const char *path)
 {
-	struct image *im;
 	struct ext2_super_block sb;
 
-	image_mke2fs(path, 6 * MIB, "", "-b 1024 -N 128 -J size=1");
-	im = image_open(path);
-	fill_usual(im);
-	image_close(im);
+	usual(path, 6 * MIB, "", "-b 1024 -N 128 -J size=1");
 	image_read(path, 1024, &sb, sizeof(sb));
 	memset(sb.s_last_mounted, 'm', sizeof(sb.s_last_mounted));
 	sb.s_checksum = ext2fs_crc32c_le(~0u, (unsigned char *)&sb,
@@ -461,8 +457,13 @@ const struct recipe recipes[] = {
 	{ "ordereduninit", "no journal, room only in BLOCK_UNINIT groups", recipe_ordereduninit },
 	{ "mappedcycles", "like cycles, block-mapped", recipe_mappedcycles },
 	{ "quota", "the quota feature, files of many owners", recipe_quota },
+	{ "quotabare", "the same without a journal or extents", recipe_quotabare },
 	{ "quotaclusters", "the quota feature and bigalloc", recipe_quotaclusters },
 	{ "mmp", "multi-mount protection", recipe_mmp },
+	{ "mmpbare", "multi-mount protection, no journal", recipe_mmpbare },
+	{ "deepest", "trees of depth 5, of nodes with one to three entries", recipe_deepest },
+	{ "deepestbare", "the same without a journal", recipe_deepestbare },
+	{ "toodeep", "trees of depth 6, which no kernel takes", recipe_toodeep },
 	{ "bigalloc", "clusters of 8 blocks of 1 KiB, holes inside of them", recipe_bigalloc },
 	{ "bigalloc4k", "clusters of 4 blocks of 4 KiB", recipe_bigalloc4k },
 	{ "bigallocbare", "bigalloc without a journal", recipe_bigallocbare },
@@ -488,11 +489,11 @@ const struct recipe recipes[] = {
 
 void recipe_make(const char *name, const char *path)
 {
-	for (const struct recipe *r = recipes; r->name; r++) {
-		if (!strcmp(r->name, name)) {
-			r->make(path);
-			return;
-		}
-	}
-	image_die("no recipe %s", name);
+	const struct recipe *r = recipes;
+
+	while (r->name && strcmp(r->name, name))
+		r++;
+	if (!r->name)
+		image_die("no recipe %s", name);
+	r->make(path);
 }

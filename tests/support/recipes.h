@@ -51,8 +51,15 @@ void recipe_tight(const char *path);
 
 /* In recipes_kinds.c. */
 void recipe_quota(const char *path);
+void recipe_quotabare(const char *path);
 void recipe_quotaclusters(const char *path);
 void recipe_mmp(const char *path);
+void recipe_mmpbare(const char *path);
+
+/* In recipes_deep.c. */
+void recipe_deepest(const char *path);
+void recipe_deepestbare(const char *path);
+void recipe_toodeep(const char *path);
 
 /* In recipes_bigalloc.c. */
 void recipe_bigalloc(const char *path);

@@ -6,14 +6,13 @@
 #include <stdio.h>
 
 /* Files of several owners, whose trees become smaller. */
-void recipe_quota(const char *path)
+static void make_quota(const char *path, const char *features, const char *args)
 {
 	static const struct place thirds = { .len = 1, .step = 3, .order = PLACE_BACKWARD };
 	struct image *im;
 	char name[16];
 
-	image_mke2fs(path, 6 << 20, "quota,project",
-		     "-b 1024 -N 128 -J size=1 -E quotatype=usrquota:grpquota:prjquota");
+	image_mke2fs(path, 6 << 20, features, args);
 	im = image_open(path);
 	image_owner(im, image_put(im, IMAGE_ROOT, "deep", &recipe_every_second, 500), 1000, 7, 0);
 	image_owner(im, image_put(im, IMAGE_ROOT, "leaves", &thirds, 100), 1000, 70000, 5);
@@ -26,6 +25,20 @@ void recipe_quota(const char *path)
 	image_close(im);
 	image_fsck(path, "-fy", 1); /* counts */
 	image_fsck(path, "-fn", 0);
+}
+
+#define QUOTA_TYPES "-E quotatype=usrquota:grpquota:prjquota"
+
+void recipe_quota(const char *path)
+{
+	make_quota(path, "quota,project", "-b 1024 -N 128 -J size=1 " QUOTA_TYPES);
+}
+
+/* Block-mapped files alone: their indirect blocks are as many as before. */
+void recipe_quotabare(const char *path)
+{
+	make_quota(path, "quota,project,^has_journal,^extent,^64bit",
+		   "-b 1024 -N 128 " QUOTA_TYPES);
 }
 
 /* The same with clusters of 8 blocks, of which a tree block takes one. */
@@ -52,13 +65,25 @@ void recipe_quotaclusters(const char *path)
 }
 
 /* The interval is long: a run is over before its number would change. */
-void recipe_mmp(const char *path)
+static void make_mmp(const char *path, const char *features, const char *args)
 {
 	struct image *im;
 
-	image_mke2fs(path, 6 << 20, "mmp", "-b 1024 -N 128 -J size=1 -E mmp_update_interval=200");
+	image_mke2fs(path, 6 << 20, features, args);
 	im = image_open(path);
 	image_put(im, IMAGE_ROOT, "second", &recipe_every_second, 60);
 	image_put(im, IMAGE_ROOT, "back", &recipe_backward, 90);
 	recipe_finish(im, path);
+}
+
+#define MMP_ARGS "-b 1024 -N 128 -E mmp_update_interval=200"
+
+void recipe_mmp(const char *path)
+{
+	make_mmp(path, "mmp", MMP_ARGS " -J size=1");
+}
+
+void recipe_mmpbare(const char *path)
+{
+	make_mmp(path, "mmp,^has_journal", MMP_ARGS);
 }

@@ -538,16 +538,16 @@ static void test_quota__usage_in_clusters(void **state)
 	image_fsck(path, "-fn", 0);
 }
 
-/* Neither the feature nor visible files: usage and inodes have to change together. */
+/* Neither the feature nor visible files, where a number of tree blocks may change. */
 static void test_quota__no_journal(void **state)
 {
 	static const struct {
-		const char *features, *file, *words;
+		const char *features, *file;
 	} rows[] = {
-		{ "^has_journal,quota", "a", "not supported yet: quotas without a journal" },
-		{ "^has_journal,project", "a", "not supported yet: quotas without a journal" },
-		{ "^has_journal", "aquota.user", "visible quota files without a journal" },
-		{ "^has_journal", "aquota.group", "visible quota files without a journal" },
+		{ "^has_journal,quota", "a" },
+		{ "^has_journal,quota,project", "a" },
+		{ "^has_journal", "aquota.user" },
+		{ "^has_journal", "aquota.group" },
 	};
 	static const struct place second = { 0 };
 
@@ -568,11 +568,51 @@ static void test_quota__no_journal(void **state)
 		before = whole_image(&size);
 		assert_int_equal(run(&p, false, &r, &err), -1);
 		assert_int_equal(err.kind, ERROR_USAGE);
-		if (!strstr(err.text, rows[i].words) || !strstr(err.text, "tune2fs -j "))
-			fail_msg("got '%s'; wanted '%s'", err.text, rows[i].words);
+		if (!strstr(err.text, "not supported: quotas without a journal") ||
+		    !strstr(err.text, "tune2fs -j "))
+			fail_msg("got '%s'", err.text);
 		assert_same(before, size);
 		free(before);
 	}
+}
+
+/* Projects are named in inodes, and nobody counts what they use. */
+static void test_quota__no_journal_but_no_quota(void **state)
+{
+	static const struct place second = { 0 };
+	struct pauses p = { 0 };
+	struct report r;
+	struct error err;
+	struct image *im;
+
+	(void)state;
+	image_mke2fs(path, 4 << 20, "^has_journal,project", "-b 1024 -N 64");
+	im = image_open(path);
+	image_owner(im, image_put(im, IMAGE_ROOT, "second", &second, 60), 1, 2, 3);
+	image_close(im);
+	if (run(&p, false, &r, &err))
+		fail_msg("%s", err.text);
+	assert_true(r.bytes_moved > 0);
+	image_fsck(path, "-fn", 0);
+}
+
+/* Indirect blocks are as many as before, and so nothing that quotas say changes. */
+static void test_quota__no_journal_block_mapped(void **state)
+{
+	uint64_t at = quota_block(3, 0) * 1024;
+	uint8_t before[1024 * 6], after[sizeof(before)];
+	struct pauses p = { 0 };
+	struct report r;
+	struct error err;
+
+	(void)state;
+	image_read(path, at, before, sizeof(before));
+	if (run(&p, false, &r, &err))
+		fail_msg("%s", err.text);
+	assert_true(r.bytes_moved > 0);
+	image_fsck(path, "-fn", 0);
+	image_read(path, at, after, sizeof(after));
+	assert_memory_equal(before, after, sizeof(before));
 }
 
 /* ---- swap files, in clusters ---- */
@@ -678,6 +718,8 @@ int main(void)
 		QUOTA(test_quota__usage_follows),
 		ON("quotaclusters", test_quota__usage_in_clusters),
 		BARE(test_quota__no_journal),
+		BARE(test_quota__no_journal_but_no_quota),
+		ON("quotabare", test_quota__no_journal_block_mapped),
 		BARE(test_mmp__no_journal),
 		BARE(test_swap__clusters),
 	};
