@@ -267,7 +267,7 @@ static void check_proof(const struct snapshot *s, const struct plan *p, const st
 	const struct move *m = p->move + f->first_move;
 
 	assert_int_equal(filemap_move(state_map(st, index), m, f->n_move, BLOCK_SIZE,
-				      filemap_how(f->last, s->geo.ordered),
+				      plan_how(f, s->geo.ordered),
 				      p->node + f->first_taken, f->n_taken, &need, &after, &d,
 				      &err),
 			 0);
