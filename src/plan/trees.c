@@ -176,16 +176,16 @@ static bool find_near(const struct rangeset *avail, uint64_t data, uint64_t n, u
 static int find_avail(struct settle *s, struct error *err)
 {
 	const struct state *st = s->p->st;
-	double share;
+	uint64_t limit;
 	if (s->avail)
 		return 0;
-	share = order_room_share(st, s->p->opt->reserve);
+	limit = order_room_limit(st, s->p->opt->reserve);
 	if (rangeset_clone(st->free, &s->avail, err))
 		return -1;
-	for (size_t i = 0; i < st->snap->n_file && share > 0; i++) {
+	for (size_t i = 0; i < st->snap->n_file && limit; i++) {
 		const struct filemap *m = state_map(st, i);
 		const struct extent *last = &m->ext[m->n_ext - 1];
-		uint64_t room = order_room(st, i, share), end = last->pblk + last->len;
+		uint64_t room = order_room(st, i, limit), end = last->pblk + last->len;
 		uint64_t is = room ? room_from(s->avail, end) : 0;
 		if (is && rangeset_remove(s->avail, end, is < room ? is : room, err))
 			return -1;
