@@ -78,6 +78,18 @@ static void find_home(const struct runs *r, struct item *it)
 		it->kept += r->at[i].pblk - r->at[i].offset == it->home ? r->at[i].blocks : 0;
 }
 
+/* What its tree needs, and what it costs now; it can move alone to where it belongs (trees.c). */
+static void find_tree(const struct state *st, struct item *it)
+{
+	it->lead = trees_least(st, it->file);
+	it->hops = trees_seeks(state_map(st, it->file), &it->begin);
+	if (it->hops && it->runs == 1 && it->first >= it->lead &&
+	    rangeset_contains(st->free, it->first - it->lead, it->lead)) {
+		it->begin = it->first - it->lead;
+		it->hops = 0;
+	}
+}
+
 static int load_items(struct order *o, struct error *err)
 {
 	const struct snapshot *s = o->st->snap;
@@ -95,12 +107,11 @@ static int load_items(struct order *o, struct error *err)
 		const struct run *last = &o->runs.at[o->runs.n - 1];
 		it->blocks = o->runs.blocks;
 		it->room = order_room(o->st, it->file, o->limit);
-		it->lead = trees_least(o->st, it->file);
-		it->hops = trees_seeks(state_map(o->st, it->file), &it->begin);
 		it->runs = o->runs.n;
 		it->first = o->runs.at[0].pblk;
 		it->end = last->pblk + last->blocks;
 		find_home(&o->runs, it);
+		find_tree(o->st, it);
 	}
 	return 0;
 }

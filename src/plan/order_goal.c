@@ -199,29 +199,31 @@ static bool moves(const struct item *it)
 	return !it->left && (it->at != it->home || it->kept < it->blocks);
 }
 
-/* The same, where they shall be. */
-static uint64_t seeks_then(const struct order *o)
+/*
+ * The same as the files lie now but for trees that can move alone, and where they shall be (`then`).
+ */
+static uint64_t seeks_of(const struct order *o, bool then)
 {
+	const struct rangeset *avail = then ? o->usable : o->st->free;
 	struct reader r = { .align = &o->align };
 	uint64_t seeks = 0;
 	for (size_t i = 0; i < o->n; i++) {
 		const struct item *it = &o->item[i];
-		uint64_t data = it->left ? it->first : it->at, begin = it->begin;
-		bool apart = !moves(it) || (it->lead && !it->led); /* its tree stays */
-		if (!apart)
-			begin = data - it->lead;
-		seeks += (it->left ? it->runs - 1 : 0) + (apart ? it->hops : 0);
-		seeks += seeks_to(&r, o->usable, begin, data, it->blocks);
-		r.end = it->left ? it->end : it->at + it->blocks;
+		bool placed = then && !it->left, tree = then && moves(it) && (!it->lead || it->led);
+		uint64_t data = placed ? it->at : it->first;
+		uint64_t begin = tree ? data - it->lead : it->begin;
+		seeks += (placed ? 0 : it->runs - 1) + (tree ? 0 : it->hops);
+		seeks += seeks_to(&r, avail, begin, data, it->blocks);
+		r.end = placed ? it->at + it->blocks : it->end;
 		r.room = order_room(o->st, it->file, o->limit);
-		r.roomy = it->roomy;
+		r.roomy = placed ? it->roomy : r.room && room_from(avail, r.end) >= r.room / 2;
 	}
 	return seeks + (r.room && !r.roomy);
 }
 
 bool order_pays(const struct order *o)
 {
-	uint64_t before = seeks_now(o->st, &o->align, o->limit), after = seeks_then(o), moved = 0;
+	uint64_t before = seeks_of(o, false), after = seeks_of(o, true), moved = 0;
 	for (size_t i = 0; i < o->n; i++) {
 		const struct item *it = &o->item[i];
 		if (moves(it))

@@ -286,6 +286,10 @@ static void check_volumes(const struct planner_options *fixed)
 		}
 		if (o.mode == PLAN_LAYOUT && seed % 4)
 			o.min_extent_blocks = 1 + seed % 59;
+		if (o.mode == PLAN_LAYOUT && seed % 5 > 2) {
+			o.align_blocks = 3 + seed % 30;
+			o.align_offset = seed % o.align_blocks;
+		}
 		if (o.mode == PLAN_LAYOUT && seed % 3 == 0)
 			o.reserve = 5 + (unsigned)(seed % 46);
 		gain.o = &o;
