@@ -27,8 +27,6 @@ static const struct attempt {
  */
 #define LONG 4u
 #define FILL 256
-/* The share of the free blocks that alignment may leave as holes: 1 / HOLES. */
-#define HOLES 16u
 /* Free runs looked at to go on with the stream. */
 #define LOOK 64
 
@@ -169,8 +167,7 @@ static int load(struct order *o, const struct state *st, const struct planner_op
 	*o = (struct order){ .st = st,
 			     .good = order_good(st, opt),
 			     .limit = order_room_limit(st, opt->reserve),
-			     .align = order_align(st, opt),
-			     .holes = rangeset_blocks(st->free) / HOLES };
+			     .align = order_align(st, opt) };
 	return load_items(o, err) || rangeset_clone(st->free, &o->usable, err) ||
 			       ranges_join(&o->given, o->usable, err) || leave_too_long(o, err)
 		       ? -1
@@ -284,15 +281,6 @@ static bool go_on(const struct order *o, uint64_t cursor, uint64_t blocks, struc
 	return false;
 }
 
-/* How far from `start` on the data of this file begin aligned: behind its tree. */
-static uint64_t hole_before(const struct order *o, const struct item *it, uint64_t start)
-{
-	uint64_t unit = o->align.unit;
-	if (!unit || o->dense || it->blocks < o->align.least)
-		return 0;
-	return (unit + o->align.offset - (start + it->lead) % unit) % unit;
-}
-
 /*
  * Where the file's data begin in the free run, which holds so many blocks of its tree, its data and
  * its room: aligned, if it holds them like that too and the hole isn't too large for all that there
@@ -301,11 +289,12 @@ static uint64_t hole_before(const struct order *o, const struct item *it, uint64
 static uint64_t place_in(struct order *o, const struct item *it, const struct range *r,
 			 uint64_t blocks)
 {
-	uint64_t hole = hole_before(o, it, r->start);
-	if (hole > o->holes || hole + blocks > r->len)
+	uint64_t start = r->start + lead_of(o, it);
+	uint64_t hole = o->dense ? 0 : align_hole(&o->align, start, it->blocks);
+	if (hole > o->align.holes || hole + blocks > r->len)
 		hole = 0;
-	o->holes -= hole;
-	return r->start + hole + lead_of(o, it);
+	o->align.holes -= hole;
+	return start + hole;
 }
 
 /* The place that fits best, behind `near` if there are several; *at: where the data begin. */

@@ -21,16 +21,9 @@ struct item {
 	bool left;	     /* too long for any place: stays as it is */
 };
 
-/* Long files begin at a multiple of `unit`, counted from `offset` on; 0: they don't. */
-struct align {
-	uint64_t unit, offset;
-	uint64_t least; /* blocks of a long file */
-};
-
 struct order {
 	const struct state *st;
 	struct align align;
-	uint64_t holes; /* blocks that alignment may leave free, still */
 	bool dense;	/* no room for trees, and nothing is aligned */
 	struct item *item; /* the stream */
 	size_t n, n_front;
@@ -50,8 +43,6 @@ uint64_t order_good(const struct state *st, const struct planner_options *opt);
  * blocks allow: the most that one gets; what a file gets then. */
 uint64_t order_room_limit(const struct state *st, unsigned percent);
 uint64_t order_room(const struct state *st, size_t file, uint64_t limit);
-/* How long files are aligned. */
-struct align order_align(const struct state *st, const struct planner_options *opt);
 /* Are the blocks from `end` to `begin` what alignment leaves before this data? */
 bool order_is_hole(const struct align *a, const struct rangeset *avail, uint64_t end,
 		   uint64_t begin, uint64_t data, uint64_t blocks);

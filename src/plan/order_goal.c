@@ -9,6 +9,8 @@
 #define SLACK 8
 /* In the goal, to the number of seeks. */
 #define FRONT_FIRST (1ull << 40)
+/* The share of the free blocks that alignment may leave as holes: 1 / HOLES. */
+#define HOLES 16u
 /* Blocks of a file too small for room behind it to be of use. */
 #define SMALL 16u
 /* Room behind a file: where the least of them ends; how much it is expected to grow at most. Bytes.
@@ -94,8 +96,11 @@ uint64_t order_room(const struct state *st, size_t file, uint64_t limit)
 /* A multiple of 2 MiB of the device is one of the stripe in most cases. */
 struct align order_align(const struct state *st, const struct planner_options *opt)
 {
-	struct align a = { opt->align_blocks, opt->align_offset, opt->align_blocks };
+	struct align a = { 0 };
 	uint64_t stripe = st->snap->geo.align_blocks;
+	if (opt->mode == PLAN_LAYOUT)
+		a = (struct align){ opt->align_blocks, opt->align_offset, opt->align_blocks,
+				    rangeset_blocks(st->free) / HOLES };
 	if (!a.unit || stripe < 2 || (a.unit % stripe == 0 && a.offset % stripe == 0))
 		return a;
 	a.unit = stripe;

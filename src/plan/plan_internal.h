@@ -149,6 +149,22 @@ struct partial {
 	size_t cap_order;
 };
 
+/* LAYOUT: long files that move begin at a multiple of `unit`, counted from `offset` on; 0: they
+ * don't. */
+struct align {
+	uint64_t unit, offset;
+	uint64_t least; /* blocks of a long file */
+	uint64_t holes; /* blocks that alignment may leave free before them, still */
+};
+
+/* How far from `start` on a file of so many blocks begins aligned. */
+static inline uint64_t align_hole(const struct align *a, uint64_t start, uint64_t blocks)
+{
+	if (!a->unit || blocks < a->least)
+		return 0;
+	return (a->unit + a->offset - start % a->unit) % a->unit;
+}
+
 /* Scratch of the policy, reused from file to file; zero it first. */
 struct placer {
 	const struct geometry *geo;
@@ -157,6 +173,7 @@ struct placer {
 	struct partial part;
 	struct weighted *fixed; /* runs by the place where the file began if they stayed */
 	size_t cap_fixed;
+	struct align align;
 };
 
 /*
@@ -338,6 +355,8 @@ int gather_find(const struct state *st, const struct planner_options *o, struct 
 
 /* Places of the front list that aren't in front, and then seeks. */
 uint64_t order_goal(const struct state *st, const struct planner_options *o);
+/* How long files are aligned; in other modes not. */
+struct align order_align(const struct state *st, const struct planner_options *opt);
 /* Places nearer to the snapshot's order, if that is worth it. */
 int order_find(const struct state *st, const struct planner_options *o, struct packing *out,
 	       bool *found, struct error *err);

@@ -61,6 +61,7 @@ static int start(struct planner *p, struct error *err)
 	if (schedule_init(&p->sched, p->st, p->plan, err))
 		return -1;
 	p->sched.beside = p->opt->mode == PLAN_LAYOUT;
+	p->placer.align = order_align(p->st, p->opt);
 	return rounds_find(p, err);
 }
 
