@@ -126,8 +126,8 @@ int filemap_in_blocks(const struct filemap *in, struct filemap *out, struct erro
 
 /*
  * Applies `moves` (n > 0 but for `together`; in logical order, disjoint, each exactly backed by
- * records of `in`: same lblk, from and state; else ERROR_OPERATION) and gives the new mapping and what happens to tree
- * blocks.
+ * records of `in`: same lblk, from and state; else ERROR_OPERATION) and gives the new mapping and
+ * what happens to tree blocks.
  *  - Records that end up adjoining logically and physically in the same state are merged (up to the
  * length limit) in the part that the moves touch.
  *  - Leaves outside that part stay; in it, node blocks are kept in place from the front; surplus

@@ -90,8 +90,8 @@ static int apply_file(const struct apply *a, const struct plan_file *f, struct e
 		if (use_blocks(a, f, p->node[i], 1, err))
 			return -1;
 	if (filemap_move(state_map(a->st, index), p->move + f->first_move, f->n_move,
-			 s->geo.block_size, plan_how(f, s->geo.ordered),
-			 p->node + f->first_taken, f->n_taken, &need, &map, &d, &why))
+			 s->geo.block_size, plan_how(f, s->geo.ordered), p->node + f->first_taken,
+			 f->n_taken, &need, &map, &d, &why))
 		return error_set(err, ERROR_OPERATION, "plan: batch %zu, inode %lu: %s", a->batch,
 				 (unsigned long)f->ino, why.text);
 	if (check_delta(a, f, &d, err) || state_set_map(a->st, index, &map, err))

@@ -256,8 +256,7 @@ static int minimise(struct build *b, uint32_t block_size, struct error *err)
 		return error_nomem(err, "merging a file's mapping");
 	for (size_t i = 0; i < n; i++)
 		tree_emit(&all, 0, b->out.ext[i]);
-	if (!b->together &&
-	    filemap_min_nodes(all.n_ext, block_size) >= filemap_nodes(&b->out)) {
+	if (!b->together && filemap_min_nodes(all.n_ext, block_size) >= filemap_nodes(&b->out)) {
 		filemap_release(&all);
 		return 0;
 	}
@@ -386,7 +385,7 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 	assert((n || b.together) && b.per > 1);
 	if (wrong || !in->n_ext || (b.together && in->indirect))
 		return error_set(err, ERROR_OPERATION, "a mapping to be moved is damaged: %s",
-				 wrong	       ? wrong
+				 wrong	      ? wrong
 				 : !in->n_ext ? "it is empty"
 					      : "it has no tree");
 	b.span = malloc((n + 1) * sizeof(*b.span));
@@ -396,8 +395,7 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 		goto out;
 	}
 	if (tree_find_spans(&b, err) || tree_make_records(&b, err) ||
-	    make_nodes(&b, block_size, how & (FILEMAP_MINIMAL | FILEMAP_TOGETHER), need, &d,
-		       err))
+	    make_nodes(&b, block_size, how & (FILEMAP_MINIMAL | FILEMAP_TOGETHER), need, &d, err))
 		goto out;
 	trim(&b.out);
 	*out = b.out;

@@ -291,9 +291,8 @@ static uint64_t place_in(struct order *o, const struct item *it, const struct ra
 {
 	uint64_t start = r->start + lead_of(o, it);
 	uint64_t hole = o->dense ? 0 : align_hole(&o->align, start, it->blocks);
-	if (hole > o->align.holes || hole + blocks > r->len)
-		hole = 0;
-	o->align.holes -= hole;
+	if (!hole || hole + blocks > r->len || !align_take(&o->align, hole, it->first))
+		return start;
 	return start + hole;
 }
 

@@ -10,21 +10,21 @@
 struct item {
 	size_t file;
 	uint64_t blocks, runs;
-	uint64_t first, end; /* its first block; behind its last one */
-	uint64_t home, kept; /* where it begins if most of it stays, and how much that is */
-	uint64_t at;	     /* where it shall begin, or NOWHERE */
+	uint64_t first, end;  /* its first block; behind its last one */
+	uint64_t home, kept;  /* where it begins if most of it stays, and how much that is */
+	uint64_t at;	      /* where it shall begin, or NOWHERE */
 	uint64_t begin, hops; /* where a reader begins; seeks from there on to its data */
 	uint64_t lead;	      /* blocks of its tree, which belong right before its data */
 	bool led;	      /* there is room for them */
 	uint64_t room;	      /* blocks to be left behind it */
 	bool roomy;	      /* they are, about */
-	bool left;	     /* too long for any place: stays as it is */
+	bool left;	      /* too long for any place: stays as it is */
 };
 
 struct order {
 	const struct state *st;
 	struct align align;
-	bool dense;	/* no room for trees, and nothing is aligned */
+	bool dense;	   /* no room for trees, and nothing is aligned */
 	struct item *item; /* the stream */
 	size_t n, n_front;
 	uint64_t good;	/* blocks */

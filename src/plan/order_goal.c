@@ -9,8 +9,10 @@
 #define SLACK 8
 /* In the goal, to the number of seeks. */
 #define FRONT_FIRST (1ull << 40)
-/* The share of the free blocks that alignment may leave as holes: 1 / HOLES. */
-#define HOLES 16u
+/* The share of the free blocks that alignment may leave as holes, 1 / HOLES; and with those before
+ * files that are aligned already. */
+#define HOLES	   8u
+#define KEPT_HOLES 2u
 /* Blocks of a file too small for room behind it to be of use. */
 #define SMALL 16u
 /* Room behind a file: where the least of them ends; how much it is expected to grow at most. Bytes.
@@ -100,7 +102,8 @@ struct align order_align(const struct state *st, const struct planner_options *o
 	uint64_t stripe = st->snap->geo.align_blocks;
 	if (opt->mode == PLAN_LAYOUT)
 		a = (struct align){ opt->align_blocks, opt->align_offset, opt->align_blocks,
-				    rangeset_blocks(st->free) / HOLES };
+				    rangeset_blocks(st->free) / HOLES,
+				    rangeset_blocks(st->free) / KEPT_HOLES };
 	if (!a.unit || stripe < 2 || (a.unit % stripe == 0 && a.offset % stripe == 0))
 		return a;
 	a.unit = stripe;
@@ -205,7 +208,8 @@ static bool moves(const struct item *it)
 }
 
 /*
- * The same as the files lie now but for trees that can move alone, and where they shall be (`then`).
+ * The same as the files lie now but for trees that can move alone, and where they shall be
+ * (`then`).
  */
 static uint64_t seeks_of(const struct order *o, bool then)
 {

@@ -126,9 +126,8 @@ static bool find_aligned(struct placer *p, uint64_t near, const struct rangeset 
 		if (ok && hole + blocks <= r.len)
 			break;
 	}
-	if (!ok || hole > a->holes)
+	if (!ok || !align_take(a, hole, p->runs.at[0].pblk))
 		return false;
-	a->holes -= hole;
 	*start = r.start + hole;
 	return true;
 }

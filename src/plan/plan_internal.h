@@ -154,7 +154,9 @@ struct partial {
 struct align {
 	uint64_t unit, offset;
 	uint64_t least; /* blocks of a long file */
-	uint64_t holes; /* blocks that alignment may leave free before them, still */
+	/* Blocks that alignment may leave free before them, still; before those that are aligned
+	 * already and move. */
+	uint64_t holes, kept_holes;
 };
 
 /* How far from `start` on a file of so many blocks begins aligned. */
@@ -163,6 +165,16 @@ static inline uint64_t align_hole(const struct align *a, uint64_t start, uint64_
 	if (!a->unit || blocks < a->least)
 		return 0;
 	return (a->unit + a->offset - start % a->unit) % a->unit;
+}
+
+/* May there be such a hole before a file that lies at `now`? Takes it, if so. */
+static inline bool align_take(struct align *a, uint64_t hole, uint64_t now)
+{
+	if (hole > (now % a->unit == a->offset ? a->kept_holes : a->holes))
+		return false;
+	a->kept_holes -= hole < a->kept_holes ? hole : a->kept_holes;
+	a->holes -= hole < a->holes ? hole : a->holes;
+	return true;
 }
 
 /* Scratch of the policy, reused from file to file; zero it first. */

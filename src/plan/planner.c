@@ -74,8 +74,7 @@ static int make(const struct snapshot *s, const struct planner_options *o, struc
 			     .placer = { .geo = &s->geo },
 			     .sweep = order == SWEEP_FIRST || order == BUDGET_FIRST };
 	int rc = -1;
-	if (plan_new(&p.plan, err) || state_new(s, &p.st, err) ||
-	    start(&p, err) ||
+	if (plan_new(&p.plan, err) || state_new(s, &p.st, err) || start(&p, err) ||
 	    improve(&p, order, err) || state_summary(p.st, p.ideal, &p.plan->predicted))
 		goto out;
 	*out = (struct attempt){ p.plan, goal_of(p.st, o) };

@@ -8,7 +8,9 @@
 static void make(const char *path, const char *features)
 {
 	/* Longer than what is worth a seek; 110 records, and 550 in a tree of two levels. */
-	static const struct place ten = { .len = 10, .step = 10, .from = 2000, .to = 3200, .hole = 1 };
+	static const struct place ten = {
+		.len = 10, .step = 10, .from = 2000, .to = 3200, .hole = 1
+	};
 	static const struct place two = {
 		.len = 2, .step = 2, .from = 3300, .to = 4500, .hole = 1, .every_unwritten = 3
 	};

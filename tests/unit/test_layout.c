@@ -16,7 +16,7 @@
 	"geometry block_size 1024 first_data_block 1 blocks 200 groups 1 blocks_per_group 8192 "   \
 	"inodes_per_group 64 inode_size 128 desc_per_block 32" more "\n"                           \
 	"limits journal_blocks 100 copy_blocks 100\n"
-#define VOLUME VOLUME_AT("")
+#define VOLUME		    VOLUME_AT("")
 #define FILE_(ino, len, at) "file " #ino " file depth 0\next 0 " #len " " #at "\n"
 /* Ten blocks with holes between them: five records, so there is a tree block. */
 #define HOLES_(ino, a, b, c, d, e, tree)                                                           \
@@ -59,16 +59,16 @@ static const struct planner_options in_order = { PLAN_LAYOUT, .min_extent_blocks
 static void test_tree__moves_alone(void **state)
 {
 	(void)state;
-	plans(VOLUME HOLES_(12, 40, 42, 44, 46, 48, 150)
-		      "fixed 1 19\nfree 20 20\nfree 50 100\nfree 151 49\norder 12\n",
+	plans(VOLUME HOLES_(12, 40, 42, 44, 46, 48,
+			    150) "fixed 1 19\nfree 20 20\nfree 50 100\nfree 151 49\norder 12\n",
 	      &in_order, "12:tree>39 ");
 }
 
 static void test_tree__is_there_already(void **state)
 {
 	(void)state;
-	plans(VOLUME HOLES_(12, 40, 42, 44, 46, 48, 39)
-		      "fixed 1 19\nfree 20 19\nfree 50 150\norder 12\n",
+	plans(VOLUME HOLES_(12, 40, 42, 44, 46, 48,
+			    39) "fixed 1 19\nfree 20 19\nfree 50 150\norder 12\n",
 	      &in_order, "");
 }
 
@@ -77,8 +77,9 @@ static void test_tree__comes_with_its_data(void **state)
 {
 	const struct planner_options o = { .mode = PLAN_LAYOUT };
 	(void)state;
-	plans(VOLUME FILE_(11, 5, 20) HOLES_(12, 60, 62, 64, 66, 68, 150)
-		      "fixed 1 19\nfree 25 35\nfree 70 80\nfree 151 49\norder 11\norder 12\n",
+	plans(VOLUME FILE_(11, 5, 20) HOLES_(
+		      12, 60, 62, 64, 66, 68,
+		      150) "fixed 1 19\nfree 25 35\nfree 70 80\nfree 151 49\norder 11\norder 12\n",
 	      &o, "2@60>26 2@62>28 2@64>30 2@66>32 2@68>34 12:tree>25 ");
 }
 
@@ -86,8 +87,9 @@ static void test_tree__comes_with_its_data(void **state)
 static void test_tree__goes_near(void **state)
 {
 	(void)state;
-	plans(VOLUME FILE_(11, 10, 20) HOLES_(12, 30, 32, 34, 36, 38, 150)
-		      "fixed 1 19\nfree 40 110\nfree 151 49\norder 11\norder 12\n",
+	plans(VOLUME FILE_(11, 10, 20)
+		      HOLES_(12, 30, 32, 34, 36, 38,
+			     150) "fixed 1 19\nfree 40 110\nfree 151 49\norder 11\norder 12\n",
 	      &in_order, "12:tree>40 ");
 }
 
@@ -95,8 +97,9 @@ static void test_tree__goes_near(void **state)
 static void test_tree__is_near_enough(void **state)
 {
 	(void)state;
-	plans(VOLUME FILE_(11, 10, 20) HOLES_(12, 30, 32, 34, 36, 38, 60)
-		      "fixed 1 19\nfixed 40 6\nfree 46 14\nfree 61 139\norder 11\norder 12\n",
+	plans(VOLUME FILE_(11, 10, 20) HOLES_(
+		      12, 30, 32, 34, 36, 38,
+		      60) "fixed 1 19\nfixed 40 6\nfree 46 14\nfree 61 139\norder 11\norder 12\n",
 	      &in_order, "");
 }
 
@@ -123,12 +126,15 @@ static void test_align__long_files(void **state)
 	plans(VOLUME TWO AROUND, &o, "20@100>27 4@60>20 ");
 }
 
-/* A hole of 11 blocks is more than a sixteenth of what is free. */
+/* A hole of 15 blocks is more than an eighth of what is free. */
 static void test_align__holes_have_a_limit(void **state)
 {
-	const struct planner_options o = { PLAN_LAYOUT, .align_blocks = 16, .align_offset = 3 };
+	const struct planner_options o = { PLAN_LAYOUT, .align_blocks = 16, .align_offset = 7 };
 	(void)state;
-	plans(VOLUME TWO AROUND, &o, "20@100>24 4@60>20 ");
+	plans(VOLUME TWO AROUND, &o, "20@100>39 4@60>20 ");
+	plans(VOLUME TWO "fixed 1 19\nfree 20 40\nfree 64 36\nfree 120 20\nfixed 140 60\n"
+			 "order 13\norder 12\n",
+	      &o, "20@100>24 4@60>20 ");
 }
 
 static void test_align__not_short_ones(void **state)

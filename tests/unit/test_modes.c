@@ -199,10 +199,11 @@ static void test_layout__room_behind_what_grows(void **state)
 	const struct planner_options o = { PLAN_LAYOUT, .reserve = 50 };
 	/* The kernel asks for what is missing up to 64 blocks, and wants all of it behind the file;
 	 * the other one that grows gets no room, as it would get none from the kernel. */
-	const char *growing = VOLUME "file 12 file depth 0 grows\next 0 20 40\n"
-				     "file 13 file depth 0 grows\next 0 4 70\n" FILE_(14, 6, 80)
-		"fixed 1 19\nfree 20 20\nfree 60 10\nfree 74 6\nfree 86 114\n"
-		"order 12\norder 13\norder 14\n";
+	const char *growing = VOLUME
+		"file 12 file depth 0 grows\next 0 20 40\n"
+		"file 13 file depth 0 grows\next 0 4 70\n" FILE_(
+			14, 6, 80) "fixed 1 19\nfree 20 20\nfree 60 10\nfree 74 6\nfree 86 114\n"
+				   "order 12\norder 13\norder 14\n";
 	(void)state;
 	moves(growing, &o, "20@40>20 6@80>88 4@70>84 ");
 	moves(growing, &in_order, "20@40>20 4@70>40 6@80>44 ");
@@ -223,10 +224,11 @@ static void test_layout__room_for_those_that_want_least(void **state)
 {
 	const struct planner_options o = { PLAN_LAYOUT, .reserve = 30 };
 	(void)state;
-	moves(VOLUME "file 12 file depth 0 grows\next 0 17 40\n"
-		     "file 13 file depth 0 grows\next 0 46 70\n" FILE_(14, 6, 130)
-		"fixed 1 19\nfree 20 20\nfree 57 13\nfree 116 14\nfree 136 64\n"
-		"order 12\norder 13\norder 14\n",
+	moves(VOLUME
+	      "file 12 file depth 0 grows\next 0 17 40\n"
+	      "file 13 file depth 0 grows\next 0 46 70\n" FILE_(
+		      14, 6, 130) "fixed 1 19\nfree 20 20\nfree 57 13\nfree 116 14\nfree 136 64\n"
+				  "order 12\norder 13\norder 14\n",
 	      &o, "17@40>20 33@70>37 13@103>70 6@130>101 ");
 }
 
