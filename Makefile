@@ -58,6 +58,7 @@ LINK_test_snapshot := report model base
 LINK_test_plan     := report model base
 LINK_test_planner  := report plan model base
 LINK_test_verify   := plan model base
+LINK_test_layout   := plan model base
 LINK_test_modes    := plan model base
 LINK_test_permute  := report plan model base
 LINK_test_journal  := journal device base

@@ -129,6 +129,8 @@ int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struc
 	if (mode == PLAN_FREE && slab_choose(run->o->slab, volume_place(run->v),
 					     volume_geometry(run->v), volume_arg(run->v), &po, err))
 		return -1;
+	if (mode == PLAN_LAYOUT)
+		slab_align(volume_place(run->v), volume_geometry(run->v), &po);
 	if (mode == run->o->plan.mode)
 		run->r->slab = po.slab_blocks * run->block_size;
 	po.min_runs = run->o->min_runs;

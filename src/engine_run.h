@@ -110,6 +110,10 @@ uint64_t run_commit_memory(const struct run *run); /* bytes of a transaction */
  */
 int slab_choose(uint64_t wish, const struct volume_place *place, const struct geometry *geo,
 		const char *name, struct planner_options *out, struct error *err);
+/* Where --mode layout lets long files begin; nowhere in particular, if the blocks don't allow it.
+ */
+void slab_align(const struct volume_place *place, const struct geometry *geo,
+		struct planner_options *out);
 /* Remembers which blocks the batches of this round wrote or freed, an abandoned one as well. */
 int run_note_written(struct run *run, struct error *err);
 /* Between two batches: makes holes of what was freed, before a sparse image grows by more than a

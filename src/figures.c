@@ -87,6 +87,12 @@ double figures_estimate(uint64_t bytes, uint64_t moves, uint64_t batches)
 	return (double)bytes / 200e6 + (double)moves * 25e-6 + (double)batches * 0.02;
 }
 
+/* A tree that moves alone counts as one. */
+static uint64_t moves_of(const struct plan_file *f)
+{
+	return f->n_move ? f->n_move : 1;
+}
+
 int figures_plan(struct run *run, struct error *err)
 {
 	struct report *r = run->r;
@@ -96,7 +102,7 @@ int figures_plan(struct run *run, struct error *err)
 	r->plan_batches = run->n_do;
 	for (size_t b = 0; b < run->n_do; b++)
 		for (uint64_t i = 0; i < run->p->batch[b].n_file; i++)
-			r->plan_moves += run->p->file[run->p->batch[b].first_file + i].n_move;
+			r->plan_moves += moves_of(&run->p->file[run->p->batch[b].first_file + i]);
 	r->plan_bytes = run_batch_bytes(run, 0, run->n_do);
 	r->estimate_seconds = figures_estimate(r->plan_bytes, r->plan_moves, r->plan_batches);
 	return 0;

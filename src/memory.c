@@ -17,7 +17,7 @@ static const uint64_t plan_bytes[] = {
 	[PLAN_FILES] = 180, /* for each record of a file that has several */
 	[PLAN_FREE] = 200,  /* in the other modes, for each record and each free run */
 	[PLAN_SHRINK] = 200,
-	[PLAN_LAYOUT] = 270,
+	[PLAN_LAYOUT] = 300,
 };
 
 uint64_t run_commit_memory(const struct run *run)

@@ -90,6 +90,7 @@ struct filemap_delta {
 			   writes, where they are then */
 	size_t n_kept;
 	uint32_t *number; /* block-mapped: the n_kept numbers of these, ascending; else NULL */
+	bool together;	  /* the tree was made anew as a whole */
 };
 
 int filemap_copy(const struct filemap *in, struct filemap *out, struct error *err);
@@ -108,7 +109,7 @@ uint64_t filemap_min_nodes(uint64_t n_records, uint32_t block_size);
  * Physical bounds are the caller's. */
 const char *filemap_check(const struct filemap *map, uint32_t block_size);
 
-enum { FILEMAP_MINIMAL = 1, FILEMAP_ANEW = 2 };
+enum { FILEMAP_MINIMAL = 1, FILEMAP_ANEW = 2, FILEMAP_TOGETHER = 4 };
 
 static inline unsigned filemap_how(bool minimal, bool anew)
 {
@@ -124,9 +125,9 @@ int filemap_to_clusters(struct filemap *map, uint32_t ratio, const char **wrong,
 int filemap_in_blocks(const struct filemap *in, struct filemap *out, struct error *err);
 
 /*
- * Applies `moves` (n > 0, in logical order, disjoint, each exactly backed by records of `in`: same
- * lblk, from and state; else ERROR_OPERATION) and gives the new mapping and what happens to tree
- * blocks.
+ * Applies `moves` (n > 0 but for `together`; in logical order, disjoint, each exactly backed by
+ * records of `in`: same lblk, from and state; else ERROR_OPERATION) and gives the new mapping and
+ * what happens to tree blocks.
  *  - Records that end up adjoining logically and physically in the same state are merged (up to the
  * length limit) in the part that the moves touch.
  *  - Leaves outside that part stay; in it, node blocks are kept in place from the front; surplus
@@ -136,6 +137,9 @@ int filemap_in_blocks(const struct filemap *in, struct filemap *out, struct erro
  * with the least number of them (kept blocks first).
  *  - With `anew`, no node block of `in` is written: each node that changes gets a block from
  * `take`, and so do those above it; what they had is freed, and nothing is kept.
+ *  - With `together`, the tree is rebuilt like that whether fewer suffice or not, all of it from
+ * `take`: the top level first, each in logical order, which is how a reader comes to them. Then n
+ * may be 0: nothing but the tree moves. Not for block-mapped files.
  * If n_take is too small: returns -1 with err->kind ERROR_USAGE and *need set to the number wanted;
  * no other failure uses that kind. `out` and `delta` belong to the caller on success. delta->taken
  * is in the order of `take`, freed and kept are sorted. `changed` in `out` speaks of this call

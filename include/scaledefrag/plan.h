@@ -19,8 +19,9 @@
 
 struct plan_file {
 	uint32_t ino;
-	uint32_t last;		       /* 1: minimal tree after this */
-	uint64_t first_move, n_move;   /* into plan.move, in logical order */
+	bool last;		       /* minimal tree after this */
+	bool together;		       /* all of its tree is made anew (FILEMAP_TOGETHER) */
+	uint64_t first_move, n_move;   /* into plan.move, in logical order; 0: its tree alone */
 	uint64_t first_freed, n_freed; /* tree blocks freed, into plan.node */
 	uint64_t first_taken, n_taken; /* tree blocks taken, in the order filemap_move wants them */
 	uint64_t first_kept, n_kept;   /* tree blocks rewritten in place; filemap_delta.kept */
@@ -46,6 +47,12 @@ struct plan {
 	size_t cap_batch;
 	struct summary predicted; /* after the last batch */
 };
+
+/* How filemap_move() does this, on a volume with a journal or (`ordered`) without. */
+static inline unsigned plan_how(const struct plan_file *f, bool ordered)
+{
+	return filemap_how(f->last, ordered) | (f->together ? FILEMAP_TOGETHER : 0);
+}
 
 int plan_new(struct plan **out, struct error *err);
 void plan_free(struct plan *p); /* NULL is fine */

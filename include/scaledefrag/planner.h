@@ -34,6 +34,12 @@ struct planner_options {
 	 * volume that begins a slab (below slab_blocks).
 	 */
 	uint64_t slab_blocks, slab_offset;
+	/*
+	 * LAYOUT: files of so many blocks at least that are to move begin at a multiple of that, as
+	 * the device counts (0: they don't), and the first block of the volume that is one (below
+	 * align_blocks).
+	 */
+	uint64_t align_blocks, align_offset;
 	/* LAYOUT: per cent of the free blocks that may be left behind files that grow. */
 	unsigned reserve;
 	uint64_t min_runs; /* files with fewer runs are good enough */

@@ -90,7 +90,7 @@ int remap_compute(const struct commit *c, const struct plan *p, const struct pla
 				 file->ino, c->name);
 	r.before = state_map(before, (size_t)(sf - before->snap->file));
 	if (filemap_move(r.before, p->move + file->first_move, file->n_move, c->geo->block_size,
-			 filemap_how(file->last, c->geo->ordered), p->node + file->first_taken,
+			 plan_how(file, c->geo->ordered), p->node + file->first_taken,
 			 file->n_taken, &need, &r.after, &r.delta, err)) {
 		struct error why = *err;
 

@@ -80,7 +80,7 @@ static int apply_file(const struct apply *a, const struct plan_file *f, struct e
 	size_t index, need = 0;
 	int rc = -1;
 
-	if (!file || !f->n_move)
+	if (!file || (!f->n_move && !(f->together && f->n_taken)))
 		return misfit(a, f, err, file ? "nothing to move" : "not in the snapshot", 0);
 	index = (size_t)(file - s->file);
 	for (uint64_t i = f->first_move; i < f->first_move + f->n_move; i++)
@@ -90,8 +90,8 @@ static int apply_file(const struct apply *a, const struct plan_file *f, struct e
 		if (use_blocks(a, f, p->node[i], 1, err))
 			return -1;
 	if (filemap_move(state_map(a->st, index), p->move + f->first_move, f->n_move,
-			 s->geo.block_size, filemap_how(f->last, s->geo.ordered),
-			 p->node + f->first_taken, f->n_taken, &need, &map, &d, &why))
+			 s->geo.block_size, plan_how(f, s->geo.ordered), p->node + f->first_taken,
+			 f->n_taken, &need, &map, &d, &why))
 		return error_set(err, ERROR_OPERATION, "plan: batch %zu, inode %lu: %s", a->batch,
 				 (unsigned long)f->ino, why.text);
 	if (check_delta(a, f, &d, err) || state_set_map(a->st, index, &map, err))

@@ -58,7 +58,7 @@ int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *mo
 		  const struct filemap_delta *delta, struct error *err)
 {
 	size_t nodes = delta->n_freed + delta->n_taken + delta->n_kept;
-	struct plan_file f = { .ino = ino, .last = last };
+	struct plan_file f = { .ino = ino, .last = last, .together = delta->together };
 	struct plan_batch *b;
 
 	if (!p->n_batch)

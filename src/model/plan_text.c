@@ -4,7 +4,7 @@
  *
  *   plan 1                         first: the version of this format
  *   batch N copy BLOCKS journal BLOCKS [rest]   N counts from 0; then its
- *   file INO [last]                  files, each with its
+ *   file INO [last] [together]       files (together: all of the tree anew), each with its
  *   move LBLK LEN FROM TO [u]          moves (u: unwritten), and tree blocks that it
  *   free PBLK                          frees,
  *   take PBLK                          takes anew,
@@ -54,7 +54,8 @@ static void dump_nodes(const struct plan *p, const char *word, uint64_t first, u
 
 static void dump_file(const struct plan *p, const struct plan_file *f, struct text_out *to)
 {
-	text_put(to, "file %lu%s\n", (unsigned long)f->ino, f->last ? " last" : "");
+	text_put(to, "file %lu%s%s\n", (unsigned long)f->ino, f->last ? " last" : "",
+		 f->together ? " together" : "");
 	for (uint64_t i = f->first_move; i < f->first_move + f->n_move; i++) {
 		const struct move *m = &p->move[i];
 
@@ -99,7 +100,7 @@ struct parser {
 	uint64_t copy; /* of the present batch, as the text says */
 	/* the present file */
 	uint32_t ino;
-	bool last;
+	bool last, together;
 	struct move *move;
 	size_t n_move, cap_move;
 	struct list freed, taken, kept;
@@ -112,7 +113,8 @@ static int close_file(struct parser *p, struct error *err)
 					 .taken = p->taken.block,
 					 .n_taken = p->taken.n,
 					 .kept = p->kept.block,
-					 .n_kept = p->kept.n };
+					 .n_kept = p->kept.n,
+					 .together = p->together };
 
 	if (!p->in_file)
 		return 0;
@@ -163,6 +165,7 @@ static int parse_file(struct parser *p, struct error *err)
 		return -1;
 	p->ino = (uint32_t)ino;
 	p->last = text_word(&p->t, "last");
+	p->together = text_word(&p->t, "together");
 	p->in_file = true;
 	return 0;
 }

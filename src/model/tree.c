@@ -232,8 +232,20 @@ out:
 	return rc;
 }
 
-/* Merges all records and, if that needs fewer nodes, makes a new tree from the old nodes' blocks.
- */
+/* The taken blocks in the order in which a reader comes to the nodes. */
+static void put_together(struct build *b)
+{
+	size_t k = 0;
+
+	if (b->taken > b->n_take)
+		return;
+	for (uint32_t l = b->out.depth; l-- > 0;)
+		for (size_t i = 0; i < b->out.n_node[l]; i++)
+			b->out.node[l][i].pblk = b->take[k++];
+}
+
+/* Merges all records and, if that needs fewer nodes or the tree shall be made anew, makes one from
+ * the old nodes' blocks, or from others. */
 static int minimise(struct build *b, uint32_t block_size, struct error *err)
 {
 	struct filemap all = { 0 };
@@ -244,7 +256,7 @@ static int minimise(struct build *b, uint32_t block_size, struct error *err)
 		return error_nomem(err, "merging a file's mapping");
 	for (size_t i = 0; i < n; i++)
 		tree_emit(&all, 0, b->out.ext[i]);
-	if (filemap_min_nodes(all.n_ext, block_size) >= filemap_nodes(&b->out)) {
+	if (!b->together && filemap_min_nodes(all.n_ext, block_size) >= filemap_nodes(&b->out)) {
 		filemap_release(&all);
 		return 0;
 	}
@@ -254,7 +266,11 @@ static int minimise(struct build *b, uint32_t block_size, struct error *err)
 	for (uint32_t l = 0; l < b->in->depth; l++)
 		for (size_t i = 0; i < b->in->n_node[l]; i++)
 			b->spare[b->n_spare++] = b->in->node[l][i].pblk;
-	return grow(b, b->out.n_ext, err);
+	if (grow(b, b->out.n_ext, err))
+		return -1;
+	if (b->together)
+		put_together(b);
+	return 0;
 }
 
 /* A list of n blocks: NULL if there are none. */
@@ -287,6 +303,7 @@ static int make_delta(struct build *b, struct filemap_delta *d, struct error *er
 	}
 	qsort(kept, d->n_kept, sizeof(*kept), sort_compare_u64);
 	d->kept = kept;
+	d->together = b->together;
 	d->n_taken = b->taken;
 	d->n_freed = b->n_spare - b->next_spare;
 	if (copy_blocks(b->take, d->n_taken, &d->taken, err) ||
@@ -352,7 +369,8 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 			   .move = moves,
 			   .n_move = n,
 			   .per = geometry_node_records(block_size),
-			   .anew = how & FILEMAP_ANEW,
+			   .anew = how & (FILEMAP_ANEW | FILEMAP_TOGETHER),
+			   .together = how & FILEMAP_TOGETHER,
 			   .take = take,
 			   .n_take = n_take,
 			   .out = { .indirect = in->indirect } };
@@ -364,18 +382,20 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 		return tree_move_clusters(in, moves, n, block_size, how, take, n_take, need, out,
 					  delta, err);
 	wrong = filemap_check(in, block_size);
-	assert(n && b.per > 1);
-	if (wrong || !in->n_ext)
+	assert((n || b.together) && b.per > 1);
+	if (wrong || !in->n_ext || (b.together && in->indirect))
 		return error_set(err, ERROR_OPERATION, "a mapping to be moved is damaged: %s",
-				 wrong ? wrong : "it is empty");
-	b.span = malloc(n * sizeof(*b.span));
+				 wrong	      ? wrong
+				 : !in->n_ext ? "it is empty"
+					      : "it has no tree");
+	b.span = malloc((n + 1) * sizeof(*b.span));
 	b.spare = malloc((filemap_nodes(in) + 1) * sizeof(*b.spare));
 	if (!b.span || !b.spare) {
 		error_nomem(err, "moving a file's mapping");
 		goto out;
 	}
 	if (tree_find_spans(&b, err) || tree_make_records(&b, err) ||
-	    make_nodes(&b, block_size, how & FILEMAP_MINIMAL, need, &d, err))
+	    make_nodes(&b, block_size, how & (FILEMAP_MINIMAL | FILEMAP_TOGETHER), need, &d, err))
 		goto out;
 	trim(&b.out);
 	*out = b.out;

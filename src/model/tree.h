@@ -18,6 +18,7 @@ struct build {
 	size_t n_move;
 	uint32_t per;	    /* items a node holds */
 	bool anew;	    /* no block of `in` is written */
+	bool together;	    /* all of the tree is made anew */
 	struct filemap out; /* being made */
 	struct span *span;  /* of the present level */
 	size_t n_span;

@@ -7,6 +7,8 @@
  * lie in one piece, if they are long, and long files most of which do. The others go, in the order
  * of the stream, into what is left, from the lowest address on. A long file that doesn't fit where
  * the stream is goes to the place that fits best, and the stream goes on behind its predecessor.
+ * Before a file there is room for its tree, if it will have one (trees.c), and long files begin
+ * aligned, while that leaves no more than a share of the free blocks as holes between files.
  *
  * Where that leaves no room for something, it is tried again with fewer neighbourhoods kept, and
  * densely: the longest files first, and then each free run is filled with what fits of the next
@@ -21,7 +23,8 @@ static const struct attempt {
 	bool dense;
 } attempts[] = { { 1, false }, { 16, false }, { 1, true }, { 16, true }, { 0, true } };
 /* Densely: the share of the longest free run that makes a file a long one; files of the stream that
- * are looked at to fill a run. No room is left for any then. */
+ * are looked at to fill a run. No room is left for any then, nor for trees, and nothing is aligned.
+ */
 #define LONG 4u
 #define FILL 256
 /* Free runs looked at to go on with the stream. */
@@ -73,6 +76,18 @@ static void find_home(const struct runs *r, struct item *it)
 		it->kept += r->at[i].pblk - r->at[i].offset == it->home ? r->at[i].blocks : 0;
 }
 
+/* What its tree needs, and what it costs now; it can move alone to where it belongs (trees.c). */
+static void find_tree(const struct state *st, struct item *it)
+{
+	it->lead = trees_least(st, it->file);
+	it->hops = trees_seeks(state_map(st, it->file), &it->begin);
+	if (it->hops && it->runs == 1 && it->first >= it->lead &&
+	    rangeset_contains(st->free, it->first - it->lead, it->lead)) {
+		it->begin = it->first - it->lead;
+		it->hops = 0;
+	}
+}
+
 static int load_items(struct order *o, struct error *err)
 {
 	const struct snapshot *s = o->st->snap;
@@ -89,38 +104,52 @@ static int load_items(struct order *o, struct error *err)
 			return -1;
 		const struct run *last = &o->runs.at[o->runs.n - 1];
 		it->blocks = o->runs.blocks;
-		it->room = order_room(o->st, it->file, o->share);
+		it->room = order_room(o->st, it->file, o->limit);
 		it->runs = o->runs.n;
 		it->first = o->runs.at[0].pblk;
 		it->end = last->pblk + last->blocks;
 		find_home(&o->runs, it);
+		find_tree(o->st, it);
 	}
 	return 0;
 }
 
-/* Files that are longer than any place stay: they can't be in one piece. */
-static int leave_too_long(struct order *o, struct error *err)
+/* The file stays: its blocks are no place for others. */
+static int leave(struct order *o, struct item *it, struct error *err)
 {
-	struct range longest = { 0 };
-	bool any = true;
-	while (any && rangeset_longest(o->usable, &longest)) {
-		any = false;
-		for (size_t i = 0; i < o->n; i++) {
-			struct item *it = &o->item[i];
-			if (it->left || it->blocks <= longest.len)
-				continue;
-			it->left = any = true;
-			o->given.n = 0;
-			if (give_up(o, it->file, err))
-				return -1;
-			for (size_t k = 0; k < o->given.n; k++) {
-				if (rangeset_remove(o->usable, o->given.at[k].start,
-						    o->given.at[k].len, err))
-					return -1;
-			}
-		}
+	it->left = true;
+	o->given.n = 0;
+	if (give_up(o, it->file, err))
+		return -1;
+	for (size_t k = 0; k < o->given.n; k++) {
+		if (rangeset_remove(o->usable, o->given.at[k].start, o->given.at[k].len, err))
+			return -1;
 	}
 	return 0;
+}
+
+/*
+ * Files that are longer than any place stay: they can't be in one piece. Then the longest place may
+ * be shorter; the longest file goes first, so each is looked at once.
+ */
+static int leave_too_long(struct order *o, struct error *err)
+{
+	struct weighted *w = malloc((o->n + 1) * sizeof(*w));
+	struct range longest;
+	int rc = 0;
+	if (!w)
+		return error_nomem(err, "planning");
+	for (size_t i = 0; i < o->n; i++)
+		w[i] = (struct weighted){ o->item[i].blocks, i };
+	weighted_sort_down(w, o->n);
+	for (size_t i = 0; i < o->n && !rc && rangeset_longest(o->usable, &longest); i++) {
+		o->looks++;
+		if (w[i].weight <= longest.len)
+			break;
+		rc = leave(o, &o->item[w[i].index], err);
+	}
+	free(w);
+	return rc;
 }
 
 static void release(struct order *o)
@@ -132,10 +161,13 @@ static void release(struct order *o)
 	*o = (struct order){ 0 };
 }
 
-static int load(struct order *o, const struct state *st, uint64_t good, double share,
+static int load(struct order *o, const struct state *st, const struct planner_options *opt,
 		struct error *err)
 {
-	*o = (struct order){ .st = st, .good = good, .share = share };
+	*o = (struct order){ .st = st,
+			     .good = order_good(st, opt),
+			     .limit = order_room_limit(st, opt->reserve),
+			     .align = order_align(st, opt) };
 	return load_items(o, err) || rangeset_clone(st->free, &o->usable, err) ||
 			       ranges_join(&o->given, o->usable, err) || leave_too_long(o, err)
 		       ? -1
@@ -144,11 +176,23 @@ static int load(struct order *o, const struct state *st, uint64_t good, double s
 
 /* ---- what stays ---- */
 
+/* Blocks to be left before it. */
+static uint64_t lead_of(const struct order *o, const struct item *it)
+{
+	return o->dense ? 0 : it->lead;
+}
+
 static int put(struct order *o, struct item *it, uint64_t at, struct error *err)
 {
-	uint64_t room;
+	uint64_t room, lead = lead_of(o, it);
 	it->at = at;
 	if (rangeset_remove(o->usable, at, it->blocks, err))
+		return -1;
+	it->led = lead && at >= lead && rangeset_contains(o->usable, at - lead, lead);
+	/* Where it stays, that may be the data of one that shall stay too. */
+	if (it->led && at == it->home)
+		it->led = rangeset_contains(o->st->free, at - lead, lead);
+	if (it->led && rangeset_remove(o->usable, at - lead, lead, err))
 		return -1;
 	room = it->room ? room_from(o->usable, at + it->blocks) : 0;
 	room = room < it->room ? room : it->room;
@@ -162,11 +206,14 @@ static bool can_stay(const struct order *o, const struct item *it)
 	return it->kept == it->blocks && rangeset_contains(o->usable, it->home, it->blocks);
 }
 
-/* Does `it` lie where it should, behind the one before and its room? */
-static bool follows(const struct item *before, const struct item *it)
+/* Does `it` lie where it should, behind the one before and its room, and its own tree? */
+static bool follows(const struct order *o, const struct item *before, const struct item *it)
 {
 	uint64_t gap = it->first - before->end;
-	return it->first >= before->end && gap >= before->room / 2 && gap <= 2 * before->room;
+	if (it->first < before->end || gap < before->room / 2)
+		return false;
+	return gap <= 2 * before->room + it->lead ||
+	       order_is_hole(&o->align, o->usable, before->end, it->begin, it->first, it->blocks);
 }
 
 /* Parts of the stream that lie in one piece. */
@@ -179,7 +226,7 @@ static int keep_neighbourhoods(struct order *o, uint64_t good, struct error *err
 			const struct item *it = &o->item[k];
 			if (it->left)
 				continue;
-			if (!can_stay(o, it) || (last && !follows(last, it)))
+			if (!can_stay(o, it) || (last && !follows(o, last, it)))
 				break;
 			blocks += it->blocks;
 			last = it;
@@ -234,20 +281,51 @@ static bool go_on(const struct order *o, uint64_t cursor, uint64_t blocks, struc
 	return false;
 }
 
+/*
+ * Where the file's data begin in the free run, which holds so many blocks of its tree, its data and
+ * its room: aligned, if it holds them like that too and the hole isn't too large for all that there
+ * may be.
+ */
+static uint64_t place_in(struct order *o, const struct item *it, const struct range *r,
+			 uint64_t blocks)
+{
+	uint64_t start = r->start + lead_of(o, it);
+	uint64_t hole = o->dense ? 0 : align_hole(&o->align, start, it->blocks);
+	if (!hole || hole + blocks > r->len || !align_take(&o->align, hole, it->first))
+		return start;
+	return start + hole;
+}
+
+/* The place that fits best, behind `near` if there are several; *at: where the data begin. */
+static bool find_elsewhere(struct order *o, const struct item *it, uint64_t near, uint64_t *at)
+{
+	uint64_t blocks = lead_of(o, it) + it->blocks;
+	struct range r;
+	if (rangeset_best_fit(o->usable, blocks, near, &r)) {
+		*at = place_in(o, it, &r, blocks);
+		return true;
+	}
+	*at = rangeset_best_fit(o->usable, it->blocks, near, &r) ? r.start : NOWHERE;
+	return *at != NOWHERE;
+}
+
 /* *ok = false: there is no room. */
 static int put_in_order(struct order *o, size_t from, size_t to, bool *ok, struct error *err)
 {
 	uint64_t cursor = 0;
 	for (size_t i = from; i < to && *ok; i++) {
 		struct item *it = &o->item[i];
+		uint64_t at, blocks = lead_of(o, it) + it->blocks + it->room;
 		struct range r;
 		if (it->left || it->at != NOWHERE)
 			continue;
-		if (go_on(o, cursor, it->blocks + it->room, &r))
-			cursor = r.start + it->blocks + it->room;
-		else
-			*ok = rangeset_best_fit(o->usable, it->blocks, cursor, &r);
-		if (*ok && put(o, it, r.start, err))
+		if (go_on(o, cursor, blocks, &r)) {
+			at = place_in(o, it, &r, blocks);
+			cursor = at + it->blocks + it->room;
+		} else {
+			*ok = find_elsewhere(o, it, cursor, &at);
+		}
+		if (*ok && put(o, it, at, err))
 			return -1;
 	}
 	return 0;
@@ -322,6 +400,7 @@ static int attempt(struct order *o, const struct attempt *a, bool *ok, struct er
 	*ok = true;
 	for (size_t i = 0; i < o->n && a->dense; i++)
 		o->item[i].room = 0;
+	o->dense = a->dense;
 	if (put_in_order(o, 0, o->n_front, ok, err))
 		return -1;
 	if (good && (keep_neighbourhoods(o, good, err) || keep_long_files(o, good, err)))
@@ -350,14 +429,13 @@ int order_find(const struct state *st, const struct planner_options *opt, struct
 	       bool *found, struct error *err)
 {
 	uint64_t good = order_good(st, opt), limit = order_front_limit(st, good);
-	double share = order_room_share(st, opt->reserve);
 	struct order o = { 0 };
 	bool ok = false;
 	int rc = -1;
 	*found = false;
 	for (size_t i = 0; i < sizeof(attempts) / sizeof(*attempts) && !ok; i++) {
 		release(&o);
-		if (load(&o, st, good, share, err) || attempt(&o, &attempts[i], &ok, err))
+		if (load(&o, st, opt, err) || attempt(&o, &attempts[i], &ok, err))
 			goto out;
 	}
 	*found = ok &&

@@ -10,20 +10,26 @@
 struct item {
 	size_t file;
 	uint64_t blocks, runs;
-	uint64_t first, end; /* its first block; behind its last one */
-	uint64_t home, kept; /* where it begins if most of it stays, and how much that is */
-	uint64_t at;	     /* where it shall begin, or NOWHERE */
-	uint64_t room;	     /* blocks to be left behind it */
-	bool roomy;	     /* they are, about */
-	bool left;	     /* too long for any place: stays as it is */
+	uint64_t first, end;  /* its first block; behind its last one */
+	uint64_t home, kept;  /* where it begins if most of it stays, and how much that is */
+	uint64_t at;	      /* where it shall begin, or NOWHERE */
+	uint64_t begin, hops; /* where a reader begins; seeks from there on to its data */
+	uint64_t lead;	      /* blocks of its tree, which belong right before its data */
+	bool led;	      /* there is room for them */
+	uint64_t room;	      /* blocks to be left behind it */
+	bool roomy;	      /* they are, about */
+	bool left;	      /* too long for any place: stays as it is */
 };
 
 struct order {
 	const struct state *st;
+	struct align align;
+	bool dense;	   /* no room for trees, and nothing is aligned */
 	struct item *item; /* the stream */
 	size_t n, n_front;
-	uint64_t good; /* blocks */
-	double share;  /* of the room wanted that there is */
+	uint64_t good;	/* blocks */
+	uint64_t limit; /* the most room for a file */
+	uint64_t looks; /* items that leave_too_long() looked at, for tests */
 	struct rangeset *usable;
 	struct ranges given; /* scratch */
 	struct runs runs;
@@ -33,10 +39,13 @@ struct order {
 
 /* Blocks of a good neighbourhood. */
 uint64_t order_good(const struct state *st, const struct planner_options *opt);
-/* The share of the room wanted behind files that grow that so many per cent of the free blocks
- * allow; the room behind one file then. */
-double order_room_share(const struct state *st, unsigned percent);
-uint64_t order_room(const struct state *st, size_t file, double share);
+/* Room behind files that grow is for those that want least, as many as so many per cent of the free
+ * blocks allow: the most that one gets; what a file gets then. */
+uint64_t order_room_limit(const struct state *st, unsigned percent);
+uint64_t order_room(const struct state *st, size_t file, uint64_t limit);
+/* Are the blocks from `end` to `begin` what alignment leaves before this data? */
+bool order_is_hole(const struct align *a, const struct rangeset *avail, uint64_t end,
+		   uint64_t begin, uint64_t data, uint64_t blocks);
 /* The block below which the front list has to be, and its files that aren't: now, and where they
  * shall be. */
 uint64_t order_front_limit(const struct state *st, uint64_t good);

@@ -4,7 +4,8 @@
  *
  *  1. Keep the place of one run, or of several that lie right to each other, and put the rest
  *     beside and between, if that makes the file contiguous;
- *  2. else move the whole file to the free run that fits best, near its inode's group;
+ *  2. else move the whole file to the free run that fits best, near its inode's group; aligned if
+ *     it was, or in mode `layout` if it is a long one;
  *  3. else as few runs as can be: neighbours put beside each other or together (partial.c), or the
  * whole file spread over the longest free runs.
  */
@@ -111,8 +112,28 @@ static bool start_in(const struct range *in, uint64_t blocks, uint64_t align, ui
 	return true;
 }
 
+/* A long file, for mode `layout`: where it begins aligned. */
+static bool find_aligned(struct placer *p, uint64_t near, const struct rangeset *avail,
+			 uint64_t *start)
+{
+	struct align *a = &p->align;
+	uint64_t blocks = p->runs.blocks, hole = 0;
+	struct range r;
+	bool ok = a->unit && blocks >= a->least;
+	for (int wide = 0; ok && wide < 2; wide++) {
+		ok = rangeset_best_fit(avail, blocks + (wide ? a->unit - 1 : 0), near, &r);
+		hole = ok ? align_hole(a, r.start, blocks) : 0;
+		if (ok && hole + blocks <= r.len)
+			break;
+	}
+	if (!ok || !align_take(a, hole, p->runs.at[0].pblk))
+		return false;
+	*start = r.start + hole;
+	return true;
+}
+
 /* Where the whole file fits best. */
-static bool find_whole(const struct placer *p, uint64_t near, const struct rangeset *avail,
+static bool find_whole(struct placer *p, uint64_t near, const struct rangeset *avail,
 		       uint64_t *start)
 {
 	struct range fit;
@@ -120,6 +141,8 @@ static bool find_whole(const struct placer *p, uint64_t near, const struct range
 	uint64_t align[] = { HUGE_PAGE / geometry_cluster_size(p->geo), p->geo->align_blocks };
 	if (!rangeset_best_fit(avail, blocks, near, &fit))
 		return false;
+	if (find_aligned(p, near, avail, start))
+		return true;
 	for (size_t i = 0; i < 2; i++) {
 		struct range wide;
 		if (align[i] < 2 || now % align[i])

@@ -17,6 +17,7 @@
  *   shrink.c     policy: everything low
  *   order.c      policy: files in the order of a recursive scan
  *   order_goal.c and what that is worth
+ *   trees.c      tree blocks beside what they map
  *   permute.c    the same for every policy: wants that lie on each other's blocks -> an order of
  * moves, through free space
  *   unblock.c    the part of it that finds work when little is ready
@@ -148,6 +149,34 @@ struct partial {
 	size_t cap_order;
 };
 
+/* LAYOUT: long files that move begin at a multiple of `unit`, counted from `offset` on; 0: they
+ * don't. */
+struct align {
+	uint64_t unit, offset;
+	uint64_t least; /* blocks of a long file */
+	/* Blocks that alignment may leave free before them, still; before those that are aligned
+	 * already and move. */
+	uint64_t holes, kept_holes;
+};
+
+/* How far from `start` on a file of so many blocks begins aligned. */
+static inline uint64_t align_hole(const struct align *a, uint64_t start, uint64_t blocks)
+{
+	if (!a->unit || blocks < a->least)
+		return 0;
+	return (a->unit + a->offset - start % a->unit) % a->unit;
+}
+
+/* May there be such a hole before a file that lies at `now`? Takes it, if so. */
+static inline bool align_take(struct align *a, uint64_t hole, uint64_t now)
+{
+	if (hole > (now % a->unit == a->offset ? a->kept_holes : a->holes))
+		return false;
+	a->kept_holes -= hole < a->kept_holes ? hole : a->kept_holes;
+	a->holes -= hole < a->holes ? hole : a->holes;
+	return true;
+}
+
 /* Scratch of the policy, reused from file to file; zero it first. */
 struct placer {
 	const struct geometry *geo;
@@ -156,6 +185,7 @@ struct placer {
 	struct partial part;
 	struct weighted *fixed; /* runs by the place where the file began if they stayed */
 	size_t cap_fixed;
+	struct align align;
 };
 
 /*
@@ -230,6 +260,7 @@ struct schedule {
 	struct ranges freed;   /* by closed batches, since the planner emptied the list */
 	uint64_t *take;	       /* tree blocks, scratch */
 	size_t cap_take;
+	bool beside;	       /* a file that is in place has its tree right before its data */
 	uint32_t *runs_before; /* by file: runs in the snapshot + 1, or 0: not counted yet */
 	bool *worse;	       /* by file: it has more runs than in the snapshot */
 	size_t n_worse;
@@ -250,6 +281,12 @@ int schedule_file(struct schedule *sc, size_t file, const struct move *moves, si
  */
 int schedule_some(struct schedule *sc, size_t file, const struct move *moves, size_t n, bool more,
 		  size_t *n_done, bool *full, struct error *err);
+/*
+ * Puts the file's tree, n blocks of it, to [start, start + n), which are free; nothing of the file
+ * is in the open batch. *done = false: it doesn't fit any batch.
+ */
+int schedule_tree(struct schedule *sc, size_t file, uint64_t start, size_t n, bool *done,
+		  struct error *err);
 /* Ends the open batch: what it frees is free from now on. */
 int schedule_close(struct schedule *sc, struct error *err);
 /* After the state was set back to one where no file is worse than in the snapshot. */
@@ -298,6 +335,24 @@ int pack_find(const struct state *st, const struct ideal *ideal, const size_t *f
 /* Records of the file if it lay in one piece. */
 uint64_t pack_least_records(const struct filemap *m);
 
+/* ---- trees.c ---- */
+
+/* Blocks of the file's tree if the file lay in one piece. */
+uint64_t trees_least(const struct state *st, size_t file);
+/* Does the tree lie in one piece from `start` on, in the order in which a reader comes to it? */
+bool trees_lie_at(const struct filemap *m, uint64_t start);
+/* Seeks within the tree and on to the data; *first: where a reader of the file begins, which is at
+ * its tree if it has one. */
+uint64_t trees_seeks(const struct filemap *m, uint64_t *first);
+/* The new mapping with a tree of n blocks from `start` on, which are free, and the moves done. What
+ * was in map and delta is released. */
+int trees_remake(struct schedule *sc, size_t file, const struct move *moves, size_t n_move,
+		 uint64_t start, size_t n, struct filemap *map, struct filemap_delta *delta,
+		 struct error *err);
+/* The file will be in place as in `map`: its tree goes right before its data, if that is free. */
+int trees_put_beside(struct schedule *sc, size_t file, const struct move *moves, size_t n_move,
+		     struct filemap *map, struct filemap_delta *delta, struct error *err);
+
 /* ---- shrink.c, gather.c, order.c: what a mode wants besides ---- */
 
 /* The block behind the last data. */
@@ -312,6 +367,8 @@ int gather_find(const struct state *st, const struct planner_options *o, struct 
 
 /* Places of the front list that aren't in front, and then seeks. */
 uint64_t order_goal(const struct state *st, const struct planner_options *o);
+/* How long files are aligned; in other modes not. */
+struct align order_align(const struct state *st, const struct planner_options *opt);
 /* Places nearer to the snapshot's order, if that is worth it. */
 int order_find(const struct state *st, const struct planner_options *o, struct packing *out,
 	       bool *found, struct error *err);

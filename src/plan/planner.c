@@ -44,6 +44,9 @@ static int improve(struct planner *p, enum order order, struct error *err)
 			return -1;
 		if (!room && !rounds && room_near_goal(p, &nearer, err))
 			return -1;
+		if (!room && !rounds && !nearer && p->opt->mode == PLAN_LAYOUT &&
+		    trees_settle(p, &nearer, err))
+			return -1;
 	} while (room || rounds || nearer);
 	return 0;
 }
@@ -52,6 +55,15 @@ struct attempt {
 	struct plan *plan;
 	uint64_t goal;
 };
+
+static int start(struct planner *p, struct error *err)
+{
+	if (schedule_init(&p->sched, p->st, p->plan, err))
+		return -1;
+	p->sched.beside = p->opt->mode == PLAN_LAYOUT;
+	p->placer.align = order_align(p->st, p->opt);
+	return rounds_find(p, err);
+}
 
 static int make(const struct snapshot *s, const struct planner_options *o, struct ideal *ideal,
 		enum order order, struct attempt *out, struct error *err)
@@ -62,8 +74,7 @@ static int make(const struct snapshot *s, const struct planner_options *o, struc
 			     .placer = { .geo = &s->geo },
 			     .sweep = order == SWEEP_FIRST || order == BUDGET_FIRST };
 	int rc = -1;
-	if (plan_new(&p.plan, err) || state_new(s, &p.st, err) ||
-	    schedule_init(&p.sched, p.st, p.plan, err) || rounds_find(&p, err) ||
+	if (plan_new(&p.plan, err) || state_new(s, &p.st, err) || start(&p, err) ||
 	    improve(&p, order, err) || state_summary(p.st, p.ideal, &p.plan->predicted))
 		goto out;
 	*out = (struct attempt){ p.plan, goal_of(p.st, o) };

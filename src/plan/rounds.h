@@ -93,6 +93,11 @@ int room_near_goal(struct planner *p, bool *better, struct error *err);
 
 int evict_make_room(struct planner *p, bool *better, struct error *err);
 
+/* ---- trees.c ---- */
+
+/* LAYOUT: tree blocks to their data, or nearer to it. */
+int trees_settle(struct planner *p, bool *any, struct error *err);
+
 /* ---- budget.c ---- */
 
 /* Weighs the files of the round by what a run gained costs, and sorts them. */

@@ -23,6 +23,7 @@ struct job {
 	size_t done;	 /* moves that are in batches */
 	size_t guess;	 /* moves that the next piece may have */
 	bool whole_tree; /* try a minimal tree with the last piece */
+	bool more;	 /* others are to follow */
 };
 
 int schedule_init(struct schedule *sc, struct state *st, struct plan *p, struct error *err)
@@ -183,7 +184,11 @@ static int try_move(struct schedule *sc, const struct job *j, size_t n, bool las
 		}
 	}
 	*fit = FITS;
-	return give_back_take(sc, delta->n_taken, have, err);
+	if (give_back_take(sc, delta->n_taken, have, err))
+		return -1;
+	return sc->beside && last && !j->more && j->done + n == j->n
+		       ? trees_put_beside(sc, j->file, m, n, map, delta, err)
+		       : 0;
 }
 
 static int drop_move(struct schedule *sc, struct filemap *map, struct filemap_delta *delta,
@@ -217,15 +222,32 @@ static int accept(struct schedule *sc, struct job *j, size_t n, bool last, struc
 	}
 	f = &sc->file[sc->n_file];
 	*f = (struct pending){ .ino = j->ino, .last = last, .n_move = n };
-	f->move = malloc(n * sizeof(*m));
+	f->move = malloc((n + 1) * sizeof(*m));
 	if (!f->move)
 		return error_nomem(err, "planning");
-	memcpy(f->move, m, n * sizeof(*m));
+	if (n)
+		memcpy(f->move, m, n * sizeof(*m));
 	f->delta = *delta;
 	*delta = (struct filemap_delta){ 0 };
 	sc->n_file++;
 	j->done += n;
 	return set_map(sc, j->file, map, err);
+}
+
+/* Takes the piece, whose new mapping is given, if its metadata fit. */
+static int take_in(struct schedule *sc, struct job *j, size_t n, bool last, enum fit *fit,
+		   struct filemap *map, struct filemap_delta *delta, struct error *err)
+{
+	const struct move *m = n ? j->move + j->done : NULL;
+	uint64_t fresh;
+	if (journal_count_look(&sc->journal, j->ino, m, n, delta, &fresh, err))
+		return -1;
+	if (fresh > sc->snap->limits.journal_blocks - journal_count_blocks(&sc->journal)) {
+		*fit = TOO_MANY_JOURNAL_BLOCKS;
+		return drop_move(sc, map, delta, err);
+	}
+	*fit = FITS;
+	return accept(sc, j, n, last, map, delta, err);
 }
 
 /* Puts the next n moves into the open batch, if they fit. */
@@ -234,25 +256,34 @@ static int try_piece(struct schedule *sc, struct job *j, size_t n, bool last, en
 {
 	struct filemap map = { 0 };
 	struct filemap_delta delta = { 0 };
-	uint64_t fresh;
-	int rc = -1;
-	if (try_move(sc, j, n, last, fit, &map, &delta, err))
-		goto out;
-	rc = 0;
-	if (*fit != FITS)
-		goto out;
-	rc = journal_count_look(&sc->journal, j->ino, j->move + j->done, n, &delta, &fresh, err);
-	if (rc)
-		goto out;
-	if (fresh > sc->snap->limits.journal_blocks - journal_count_blocks(&sc->journal)) {
-		*fit = TOO_MANY_JOURNAL_BLOCKS;
-		rc = drop_move(sc, &map, &delta, err);
-		goto out;
-	}
-	rc = accept(sc, j, n, last, &map, &delta, err);
-out:
+	int rc = try_move(sc, j, n, last, fit, &map, &delta, err);
+	if (!rc && *fit == FITS)
+		rc = take_in(sc, j, n, last, fit, &map, &delta, err);
 	filemap_release(&map);
 	filemap_delta_release(&delta);
+	return rc;
+}
+
+int schedule_tree(struct schedule *sc, size_t file, uint64_t start, size_t n, bool *done,
+		  struct error *err)
+{
+	struct job j = { .file = file, .ino = sc->snap->file[file].ino };
+	struct filemap map = { 0 };
+	struct filemap_delta delta = { 0 };
+	enum fit fit = TOO_MANY_JOURNAL_BLOCKS;
+	int rc;
+	do {
+		bool any = sc->n_file;
+		rc = trees_remake(sc, file, NULL, 0, start, n, &map, &delta, err);
+		if (!rc)
+			rc = take_in(sc, &j, 0, true, &fit, &map, &delta, err);
+		filemap_release(&map);
+		filemap_delta_release(&delta);
+		if (rc || fit == FITS || !any)
+			break;
+		rc = schedule_close(sc, err);
+	} while (!rc);
+	*done = fit == FITS;
 	return rc;
 }
 
@@ -326,7 +357,8 @@ int schedule_some(struct schedule *sc, size_t file, const struct move *moves, si
 			 .move = moves,
 			 .n = n,
 			 .guess = n,
-			 .whole_tree = true };
+			 .whole_tree = true,
+			 .more = more };
 	*n_done = 0;
 	*full = false;
 	while (!j.done) {

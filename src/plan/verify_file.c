@@ -256,6 +256,8 @@ static int check_nodes(struct check *c, const struct plan_file *f, const struct 
 	if (f->last && n != least)
 		return verify_wrong(c, f->ino, "its tree has %zu blocks in the end, not %" PRIu64,
 				    n, least);
+	if (f->together && (f->n_freed != im->n_node || f->n_taken != n || !f->last))
+		return verify_wrong(c, f->ino, "its tree isn't made anew as a whole");
 	if (n && !f->n_kept && !f->n_taken)
 		return verify_wrong(c, f->ino, "none of its tree blocks is rewritten");
 	return 0;
@@ -264,7 +266,8 @@ static int check_nodes(struct check *c, const struct plan_file *f, const struct 
 static int check_lists(struct check *c, const struct plan_file *f)
 {
 	const struct plan *p = c->plan;
-	if (!f->n_move || !verify_inside(f->first_move, f->n_move, p->n_move) ||
+	if ((!f->n_move && !(f->together && f->n_taken)) ||
+	    !verify_inside(f->first_move, f->n_move, p->n_move) ||
 	    !verify_inside(f->first_freed, f->n_freed, p->n_node) ||
 	    !verify_inside(f->first_taken, f->n_taken, p->n_node) ||
 	    !verify_inside(f->first_kept, f->n_kept, p->n_node))
@@ -319,6 +322,8 @@ int verify_file(struct check *c, const struct plan_file *f, size_t file)
 	const struct image *im = image_of(c, file);
 	if (check_lists(c, f))
 		return -1;
+	if (f->together && c->snap->file[file].map.indirect)
+		return verify_wrong(c, f->ino, "a block-mapped file has no tree");
 	/* Each end of a move splits one piece at most. */
 	if (!im || reserve(c, &c->next, im->n_piece + 2 * f->n_move, im->n_node + f->n_taken) ||
 	    check_moves(c, f, im))

@@ -3,7 +3,7 @@
  * growth: which files are likely to grow: a plain rule over what doesn't change when they are moved
  * (so that a second run comes to the same). Those with the name of a log, a mailbox or a database,
  * and those that were written to for most of the time since they were made, up to now. A decision
- * tree that scripts/growth trains on images aged by the kernel is no better.
+ * tree that scripts/growth trains on images aged by the kernel is no better: docs/modes.md.
  */
 #include "scan_internal.h"
 

@@ -455,6 +455,8 @@ const struct recipe recipes[] = {
 	{ "nojournal", "trees of extents and checksums, no journal", recipe_nojournal },
 	{ "fewordered", "no journal, two small files", recipe_fewordered },
 	{ "ordereduninit", "no journal, room only in BLOCK_UNINIT groups", recipe_ordereduninit },
+	{ "trees", "trees far from data that lie well", recipe_trees },
+	{ "treesbare", "the same without a journal", recipe_treesbare },
 	{ "mappedcycles", "like cycles, block-mapped", recipe_mappedcycles },
 	{ "quota", "the quota feature, files of many owners", recipe_quota },
 	{ "quotabare", "the same without a journal or extents", recipe_quotabare },

@@ -49,6 +49,10 @@ void recipe_packedholes(const char *path);
 void recipe_packeddirs(const char *path);
 void recipe_tight(const char *path);
 
+/* In recipes_trees.c. */
+void recipe_trees(const char *path);
+void recipe_treesbare(const char *path);
+
 /* In recipes_kinds.c. */
 void recipe_quota(const char *path);
 void recipe_quotabare(const char *path);

@@ -267,9 +267,8 @@ static void check_proof(const struct snapshot *s, const struct plan *p, const st
 	const struct move *m = p->move + f->first_move;
 
 	assert_int_equal(filemap_move(state_map(st, index), m, f->n_move, BLOCK_SIZE,
-				      filemap_how(f->last, s->geo.ordered),
-				      p->node + f->first_taken, f->n_taken, &need, &after, &d,
-				      &err),
+				      plan_how(f, s->geo.ordered), p->node + f->first_taken,
+				      f->n_taken, &need, &after, &d, &err),
 			 0);
 	assert_int_equal(filemap_in_blocks(state_map(st, index), &a, &err), 0);
 	assert_int_equal(filemap_in_blocks(&after, &b, &err), 0);

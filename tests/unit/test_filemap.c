@@ -270,6 +270,20 @@ static size_t fewest_records(const struct world *w)
 	return n;
 }
 
+/* All of the tree is in the blocks given, in the order in which a reader comes to them. */
+static void check_together(const struct filemap *in, const struct filemap *out,
+			   const struct filemap_delta *d)
+{
+	size_t k = 0;
+
+	for (uint32_t l = out->depth; l-- > 0;)
+		for (size_t i = 0; i < out->n_node[l]; i++)
+			assert_int_equal(out->node[l][i].pblk, d->taken[k++]);
+	assert_int_equal(k, d->n_taken);
+	assert_int_equal(d->n_freed, filemap_nodes(in));
+	assert_true(d->together);
+}
+
 static void move_once(struct world *w, const struct move *move, size_t n, unsigned how)
 {
 	struct filemap out;
@@ -299,9 +313,11 @@ static void move_once(struct world *w, const struct move *move, size_t n, unsign
 	check_mapping(w, &out);
 	check_delta(w, &w->map, &out, &d);
 	check_bytes(w, &out);
-	if (how & FILEMAP_ANEW)
+	if (how & (FILEMAP_ANEW | FILEMAP_TOGETHER))
 		assert_int_equal(d.n_kept, 0);
-	if (how & FILEMAP_MINIMAL)
+	if (how & FILEMAP_TOGETHER)
+		check_together(&w->map, &out, &d);
+	if (how & (FILEMAP_MINIMAL | FILEMAP_TOGETHER))
 		assert_int_equal(filemap_nodes(&out),
 				 filemap_min_nodes(fewest_records(w), w->block_size));
 	filemap_release(&w->map);
@@ -318,10 +334,14 @@ static void run_random(uint32_t block_size, size_t records, uint64_t seeds)
 	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		make_file(w, records, block_size, seed);
 		for (int step = 0; step < 6; step++) {
-			size_t n = make_moves(w, move, 1 + pick(w, 64), 1 + pick(w, 300));
+			unsigned how = filemap_how(pick(w, 4) == 0, seed % 3 == 0);
+			size_t n = 0;
 
-			if (n)
-				move_once(w, move, n, filemap_how(pick(w, 4) == 0, seed % 3 == 0));
+			how |= pick(w, 4) == 0 ? FILEMAP_TOGETHER : 0;
+			if (!(how & FILEMAP_TOGETHER) || pick(w, 2))
+				n = make_moves(w, move, 1 + pick(w, 64), 1 + pick(w, 300));
+			if (n || how & FILEMAP_TOGETHER)
+				move_once(w, move, n, how);
 		}
 		filemap_release(&w->map);
 	}

@@ -197,21 +197,39 @@ static void test_layout__most_of_a_long_file_stays(void **state)
 static void test_layout__room_behind_what_grows(void **state)
 {
 	const struct planner_options o = { PLAN_LAYOUT, .reserve = 50 };
-	const char *growing = VOLUME "file 12 file depth 0 grows\next 0 5 40\n" FILE_(13, 4, 60)
-		FILE_(14, 6, 80) AROUND_THREE "order 12\norder 13\norder 14\n";
+	/* The kernel asks for what is missing up to 64 blocks, and wants all of it behind the file;
+	 * the other one that grows gets no room, as it would get none from the kernel. */
+	const char *growing = VOLUME
+		"file 12 file depth 0 grows\next 0 20 40\n"
+		"file 13 file depth 0 grows\next 0 4 70\n" FILE_(
+			14, 6, 80) "fixed 1 19\nfree 20 20\nfree 60 10\nfree 74 6\nfree 86 114\n"
+				   "order 12\norder 13\norder 14\n";
 	(void)state;
-	moves(growing, &o, "5@40>20 4@60>89 6@80>93 ");
-	moves(growing, &in_order, "5@40>20 4@60>25 6@80>29 ");
+	moves(growing, &o, "20@40>20 6@80>88 4@70>84 ");
+	moves(growing, &in_order, "20@40>20 4@70>40 6@80>44 ");
 }
 
 static void test_layout__room_that_is_there(void **state)
 {
 	const struct planner_options o = { PLAN_LAYOUT, .reserve = 50 };
 	(void)state;
-	moves(VOLUME "file 12 file depth 0 grows\next 0 5 20\n" FILE_(13, 4, 70)
-		      FILE_(14, 6, 74) "fixed 1 19\nfree 25 45\nfree 80 120\n"
+	moves(VOLUME "file 12 file depth 0 grows\next 0 20 20\n" FILE_(13, 4, 84)
+		      FILE_(14, 6, 88) "fixed 1 19\nfree 40 44\nfree 94 106\n"
 				       "order 12\norder 13\norder 14\n",
 	      &o, "");
+}
+
+/* Those that want least get it, as many as the share allows; the others get none. */
+static void test_layout__room_for_those_that_want_least(void **state)
+{
+	const struct planner_options o = { PLAN_LAYOUT, .reserve = 30 };
+	(void)state;
+	moves(VOLUME
+	      "file 12 file depth 0 grows\next 0 17 40\n"
+	      "file 13 file depth 0 grows\next 0 46 70\n" FILE_(
+		      14, 6, 130) "fixed 1 19\nfree 20 20\nfree 57 13\nfree 116 14\nfree 136 64\n"
+				  "order 12\norder 13\norder 14\n",
+	      &o, "17@40>20 33@70>37 13@103>70 6@130>101 ");
 }
 
 /* What the mode aims at; less is better. */
@@ -270,6 +288,10 @@ static void check_volumes(const struct planner_options *fixed)
 		}
 		if (o.mode == PLAN_LAYOUT && seed % 4)
 			o.min_extent_blocks = 1 + seed % 59;
+		if (o.mode == PLAN_LAYOUT && seed % 5 > 2) {
+			o.align_blocks = 3 + seed % 30;
+			o.align_offset = seed % o.align_blocks;
+		}
 		if (o.mode == PLAN_LAYOUT && seed % 3 == 0)
 			o.reserve = 5 + (unsigned)(seed % 46);
 		gain.o = &o;
@@ -328,6 +350,7 @@ int main(void)
 		cmocka_unit_test(test_layout__most_of_a_long_file_stays),
 		cmocka_unit_test(test_layout__room_behind_what_grows),
 		cmocka_unit_test(test_layout__room_that_is_there),
+		cmocka_unit_test(test_layout__room_for_those_that_want_least),
 		cmocka_unit_test(test_layout__random_volumes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,27 @@ static void refused(uint64_t wish, struct volume_place place, const char *words)
 	assert_non_null(strstr(err.text, words));
 }
 
+static void aligned(struct volume_place place, uint64_t blocks, uint64_t offset)
+{
+	struct planner_options po = { .mode = PLAN_LAYOUT };
+
+	slab_align(&place, &geo, &po);
+	assert_int_equal(po.align_blocks, blocks);
+	assert_int_equal(po.align_offset, offset);
+}
+
+static void test_slab_align__where_the_device_s_2_mib_begin(void **state)
+{
+	(void)state;
+	aligned((struct volume_place){ .start = 0 }, 512, 0);
+	aligned((struct volume_place){ .start = 4 * MIB }, 512, 0);
+	aligned((struct volume_place){ .disk = true, .start = MIB }, 512, 256);
+	aligned((struct volume_place){ .disk = true, .start = 63 * 512, .align = 7 * 512 }, 512,
+		505);
+	/* no block begins there */
+	aligned((struct volume_place){ .disk = true, .start = 63 * 512 }, 0, 0);
+}
+
 static void test_slab_choose__asked_for(void **state)
 {
 	(void)state;
@@ -75,6 +96,7 @@ static void test_slab_choose__the_disk_s_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_slab_align__where_the_device_s_2_mib_begin),
 		cmocka_unit_test(test_slab_choose__asked_for),
 		cmocka_unit_test(test_slab_choose__the_disk_s_own),
 	};

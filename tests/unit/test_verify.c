@@ -331,6 +331,52 @@ static void test_verify__indirect_blocks(void **state)
 	snapshot_free(s);
 }
 
+/* A tree that moves alone. */
+static void test_verify__tree_made_anew(void **state)
+{
+	const char *text = "geometry block_size 1024 blocks 1000 blocks_per_group 8192 groups 1 "
+			   "inodes_per_group 16 inode_size 128 desc_per_block 32\n"
+			   "limits journal_blocks 50 copy_blocks 500\n"
+			   "file 12 file depth 1\n"
+			   "ext 0 2 10\next 3 2 12\next 6 2 14\next 9 2 16\next 12 2 18\n"
+			   "node 0 50 5\n"
+			   "free 100 20\n";
+	const char *plan = "plan 1\nbatch 0 copy 0 journal 4 rest\nfile 12 %s"
+			   "predicted files 1 frag_files 0 dirs 0 frag_dirs 0 runs 1 ideal_runs 1 "
+			   "blocks 10 frag_blocks 0 tree_blocks 1 free_blocks 20 free_runs 2 "
+			   "longest_free 19\n";
+	static const struct {
+		const char *tree, *why;
+	} c[] = {
+		{ "last together\nfree 50\ntake 100\n", NULL },
+		{ "last\nfree 50\ntake 100\n", "it has no moves" },
+		{ "last together\nkeep 50\n", "it has no moves" },
+		{ "together\nfree 50\ntake 100\n", "isn't made anew as a whole" },
+		{ "last together\ntake 100\n", "its tree has 2 blocks in the end, not 1" },
+		{ "together\ntake 100\n", "isn't made anew as a whole" },
+		{ "last together\nfree 50\ntake 10\n", "tree block 10 is not free" },
+		{ "last together\nfree 51\ntake 100\n", "block 51 is not a tree block of it" },
+	};
+	struct snapshot *s;
+	struct error err = ERROR_INIT;
+	struct plan *p;
+	char full[600];
+	(void)state;
+	assert_int_equal(snapshot_parse(text, &s, &err), 0);
+	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		int rc;
+		snprintf(full, sizeof(full), plan, c[i].tree);
+		assert_int_equal(plan_parse(full, &p, &err), 0);
+		rc = planner_verify(s, p, 1, &err);
+		if (!c[i].why && rc)
+			fail_msg("%zu: %s", i, err.text);
+		if (c[i].why && (!rc || !strstr(err.text, c[i].why)))
+			fail_msg("%zu: wanted \"%s\", got \"%s\"", i, c[i].why, err.text);
+		plan_free(p);
+	}
+	snapshot_free(s);
+}
+
 /* One random change to a plan, by which it must become wrong. */
 static bool mutate(struct plan *p, uint64_t how)
 {
@@ -413,6 +459,7 @@ int main(void)
 		WITH_PLAN(test_verify__wrong_prediction),
 		WITH_PLAN(test_verify__taken_tree_block_missing),
 		cmocka_unit_test(test_verify__indirect_blocks),
+		cmocka_unit_test(test_verify__tree_made_anew),
 		cmocka_unit_test(test_verify__random_mutants),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
