@@ -29,7 +29,8 @@ static int improve(struct planner *p, enum order order, struct error *err)
 	if (order == BUDGET_FIRST && budget_spend(p, err))
 		return -1;
 	/* What gets another place for its neighbours' sake needn't be moved before that. */
-	if (p->opt->mode == PLAN_LAYOUT && room_near_goal(p, &nearer, err))
+	if (p->opt->mode == PLAN_LAYOUT ? room_near_goal(p, &nearer, err)
+					: room_gather(p, &nearer, err))
 		return -1;
 	if ((order == ROOM_FIRST && room_make(p, &room, err)) ||
 	    (order == PARTS_FIRST && rounds_run(p, ROUND_ALL, &rounds, err)))
@@ -42,7 +43,8 @@ static int improve(struct planner *p, enum order order, struct error *err)
 			return -1;
 		if (!room && rounds_run(p, ROUND_ALL, &rounds, err))
 			return -1;
-		if (!room && !rounds && room_near_goal(p, &nearer, err))
+		if (!room && !rounds &&
+		    (room_gather(p, &nearer, err) || (!nearer && room_near_goal(p, &nearer, err))))
 			return -1;
 	} while (room || rounds || nearer);
 	return 0;

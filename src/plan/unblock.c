@@ -17,6 +17,10 @@
 #define THIN 4u
 /* Share of the blocks still to be moved that a thin batch may bounce. */
 #define BOUNCE 4u
+/* Share of the free blocks that a thin batch may bounce. */
+#define SPREE 32u
+/* And so many blocks at least. */
+#define SPREE_LEAST 32u
 /* Share of the free blocks that is kept for tree blocks. */
 #define RESERVE 16u
 /* Blocks of a piece that is worth a cut, where there is something else to do. */
@@ -85,7 +89,8 @@ static int split_open(struct permute *pm, uint32_t i, uint64_t least, bool early
 	       open_stretch(pm, &pm->part[i], skip, &at, &end)) {
 		uint64_t len = pm->part[i].len;
 		skip = end;
-		if (end - at < least)
+		/* To bounce what is in the way of the rest takes a move too. */
+		if (end - at < least && (end - at) * 2 < len)
 			continue;
 		if (early && !may_cut(pm, i, (at > 0) + (end < len)))
 			break;
@@ -387,6 +392,8 @@ int permute_prepare(struct permute *pm, bool *any, struct error *err)
 	bool bounced = false, rest = pm->pending_blocks <= pm->all_blocks / REST &&
 				     pm->n_rest < REST_BATCHES &&
 				     spare_blocks(pm) > reserve + pm->pending_blocks;
+	if (budget > all / SPREE + SPREE_LEAST)
+		budget = all / SPREE + SPREE_LEAST;
 	if (thin > pm->pending_blocks / THIN)
 		thin = pm->pending_blocks / THIN;
 	if (thin > pm->sc->snap->limits.copy_blocks / 2)
