@@ -13,14 +13,14 @@
 /* A break in the free space is worth this share of it. */
 #define BREAK 32u
 
-/* A gap, or an object; those of a region adjoin but for what is fixed. */
-struct stretch_of {
+/* A gap, or an object. */
+struct piece {
 	uint64_t start, len;
-	uint64_t cost;
+	uint64_t cost; /* blocks to move for it */
 };
 
-struct stretches {
-	struct stretch_of *at;
+struct pieces {
+	struct piece *at; /* by address; between them is what is fixed */
 	size_t n;
 };
 
@@ -31,7 +31,7 @@ static bool next_object(const struct layout *l, uint64_t at, uint64_t *start, ui
 }
 
 /* Gaps and objects, by address. */
-static int list_stretches(const struct layout *l, struct stretches *s, struct error *err)
+static int list_pieces(const struct layout *l, struct pieces *s, struct error *err)
 {
 	size_t most = rangeset_count(l->gap) + l->n_file + 1;
 	uint64_t at = 0, start;
@@ -46,10 +46,9 @@ static int list_stretches(const struct layout *l, struct stretches *s, struct er
 		bool gap = rangeset_next(l->gap, at, &r);
 
 		if (next_object(l, at, &start, &object) && (!gap || start < r.start))
-			s->at[s->n] =
-				(struct stretch_of){ start, l->blocks[object], l->blocks[object] };
+			s->at[s->n] = (struct piece){ start, l->blocks[object], l->blocks[object] };
 		else if (gap)
-			s->at[s->n] = (struct stretch_of){ r.start, r.len, 0 };
+			s->at[s->n] = (struct piece){ r.start, r.len, 0 };
 		else
 			return 0;
 		at = s->at[s->n].start + s->at[s->n].len;
@@ -58,13 +57,13 @@ static int list_stretches(const struct layout *l, struct stretches *s, struct er
 }
 
 /* The cheapest region of `want` blocks that are a gap or belong to an object. */
-static bool cheapest(const struct stretches *s, uint64_t want, struct range *out)
+static bool cheapest(const struct pieces *s, uint64_t want, struct range *out)
 {
 	uint64_t used = 0, price = 0, least = UINT64_MAX;
 
 	for (size_t i = 0, k = 0; i < s->n; i++) {
 		for (; k < s->n && used < want; k++) {
-			const struct stretch_of *x = &s->at[k];
+			const struct piece *x = &s->at[k];
 
 			used += x->len;
 			price += x->cost;
@@ -74,7 +73,7 @@ static bool cheapest(const struct stretches *s, uint64_t want, struct range *out
 		if (used < want)
 			break;
 		if (price < least) {
-			const struct stretch_of *last = &s->at[k - 1];
+			const struct piece *last = &s->at[k - 1];
 
 			least = price;
 			*out = (struct range){ s->at[i].start, last->start + last->len -
@@ -90,8 +89,7 @@ static bool cheapest(const struct stretches *s, uint64_t want, struct range *out
 }
 
 /* Above the block below which there are `want` that are a gap or belong to an object. */
-static bool above(const struct layout *l, const struct stretches *s, uint64_t want,
-		  struct range *out)
+static bool above(const struct layout *l, const struct pieces *s, uint64_t want, struct range *out)
 {
 	uint64_t blocks = l->st->snap->geo.blocks;
 
@@ -109,11 +107,11 @@ static bool above(const struct layout *l, const struct stretches *s, uint64_t wa
 int clear_choose(const struct layout *l, const struct planner_options *o, uint64_t need,
 		 uint64_t slack, struct range *out, bool *found, struct error *err)
 {
-	struct stretches s;
+	struct pieces s;
 	uint64_t all = 0, data = need;
 
 	*found = false;
-	if (list_stretches(l, &s, err))
+	if (list_pieces(l, &s, err))
 		return -1;
 	for (size_t i = 0; i < s.n; i++) {
 		all += s.at[i].len;

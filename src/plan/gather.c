@@ -2,6 +2,7 @@
 /*
  * gather: free space in as few runs as can be, or as many free slabs as can be.
  *
+ * Where files are fragmented, pack.c puts them aside of the region that is to be free first.
  * What lies between two gaps is moved away as a whole, the least blocks first: into other gaps
  * where it fits best, or beside its neighbour. Either way one gap less is left, and where
  * something fills a gap, two. In the end there is at most one gap between two fixed blocks.

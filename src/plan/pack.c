@@ -7,6 +7,10 @@
  * already, else where it fits best, else where room can be made at the cost of files that are in
  * one piece (layout.c), else in fewer pieces. A file for which there is no way stays as it is, and
  * the whole is done again without its blocks. Then permute() brings about what was found.
+ *
+ * In the modes that gather free space, a region is cleared before that (clear.c), and what lies in
+ * it gets a place like a file. Where not all have one, the region is made smaller. In the end gaps
+ * elsewhere are merged (gather.c): so all of it costs one move.
  */
 #include "layout.h"
 #include "scaledefrag/sort.h"
@@ -334,7 +338,7 @@ static int gather(struct pack *pk, enum keep keep, uint64_t slack, bool *ok, str
 	*ok = *ok && !pk->excess;
 	if (!*ok)
 		return 0;
-	if (pk->aim->mode == PLAN_SHRINK) { /* the region stays closed */
+	if (pk->aim->mode == PLAN_SHRINK) { /* nothing goes above the cut again */
 		if (gather_merge(l, err))
 			return -1;
 		pk->goal = top_of(l);

@@ -9,8 +9,9 @@
  *  - the same, those with most runs first;
  *  - making room first; files in fewer parts first;
  *  - with a budget: what gains most for each block copied (budget.c).
- * Each goes on until nothing improves any more. Making room counts only if it lowers the excess of
- * runs; else it is taken back as a whole.
+ * In the modes that gather free space, making room with the gathered space in view comes before
+ * all. Each goes on until nothing improves any more. Making room counts only if it lowers the
+ * excess of runs; else it is taken back as a whole.
  */
 #include "rounds.h"
 #include <stdlib.h>
