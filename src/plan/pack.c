@@ -444,19 +444,19 @@ static int find_best(const struct pack *way, unsigned threads, struct packing *o
 	return all;
 }
 
-static int find(struct pack *way, unsigned threads, struct packing *out, struct error *err)
+static int find(const struct pack *task, unsigned threads, struct packing *out, struct error *err)
 {
-	struct pack base = *way;
+	struct pack base = *task, way = *task;
 	struct weighted *item = NULL;
 	int rc = -1;
 	*out = (struct packing){ .excess = UINT64_MAX };
 	if (list_items(&base, &item, err))
 		goto out;
-	base.item = way->item = item;
-	way->first = &base.lay;
+	base.item = way.item = item;
+	way.first = &base.lay;
 	if (begin(&base, err) || layout_index(&base.lay, err))
 		goto out;
-	rc = find_best(way, threads, out, err);
+	rc = find_best(&way, threads, out, err);
 out:
 	release(&base);
 	free(item);
@@ -466,13 +466,13 @@ out:
 int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
 	      unsigned threads, struct packing *out, struct error *err)
 {
-	struct pack way = { .st = st, .ideal = ideal, .file = file, .n_item = n };
-	return find(&way, threads, out, err);
+	struct pack task = { .st = st, .ideal = ideal, .file = file, .n_item = n };
+	return find(&task, threads, out, err);
 }
 
 int pack_gather(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
 		const struct planner_options *o, struct packing *out, struct error *err)
 {
-	struct pack way = { .st = st, .ideal = ideal, .file = file, .n_item = n, .aim = o };
-	return find(&way, planner_threads(o), out, err);
+	struct pack task = { .st = st, .ideal = ideal, .file = file, .n_item = n, .aim = o };
+	return find(&task, planner_threads(o), out, err);
 }
