@@ -2,6 +2,7 @@
 /*
  * gather: free space in as few runs as can be, or as many free slabs as can be.
  *
+ * Where files are fragmented, pack.c puts them aside of the region that is to be free first.
  * What lies between two gaps is moved away as a whole, the least blocks first: into other gaps
  * where it fits best, or beside its neighbour. Either way one gap less is left, and where
  * something fills a gap, two. In the end there is at most one gap between two fixed blocks.
@@ -114,7 +115,7 @@ static int move_away(struct layout *l, const struct cluster *c, struct error *er
 	return layout_take_back(l, mark, err) || slide(l, c, err) ? -1 : 0;
 }
 
-static int merge_gaps(struct layout *l, struct error *err)
+int gather_merge(struct layout *l, struct error *err)
 {
 	for (int pass = 0; pass < PASSES; pass++) {
 		struct clusters c = { 0 };
@@ -159,9 +160,10 @@ static uint64_t count_slabs(const struct rangeset *rs, const struct geometry *g,
 	return count;
 }
 
-uint64_t gather_free_slabs(const struct state *st, const struct planner_options *o)
+uint64_t gather_goal(const struct rangeset *free, const struct geometry *g,
+		     const struct planner_options *o)
 {
-	return count_slabs(st->free, &st->snap->geo, o);
+	return o->slab_blocks ? UINT64_MAX - count_slabs(free, g, o) : rangeset_count(free);
 }
 
 /* Blocks that have to be moved to free it; UINT64_MAX: it can't be, or needs not. */
@@ -330,7 +332,7 @@ static int find_slabs(struct layout *l, const struct planner_options *o, struct 
 	int rc = -1;
 	if (empty_slabs(l, o, err) || rate(l, o, &slabs[0], &moved[0], err) ||
 	    layout_init_runs(&other, l->st, err) || layout_index(&other, err) ||
-	    merge_gaps(&other, err) || rate(&other, o, &slabs[1], &moved[1], err))
+	    gather_merge(&other, err) || rate(&other, o, &slabs[1], &moved[1], err))
 		goto out;
 	if (slabs[1] > slabs[0] || (slabs[1] == slabs[0] && moved[1] < moved[0])) {
 		struct layout swap = *l;
@@ -350,7 +352,7 @@ int gather_find(const struct state *st, const struct planner_options *o, struct 
 	size_t cap = 0;
 	int rc = -1;
 	if (layout_init_runs(&l, st, err) || layout_index(&l, err) ||
-	    (o->slab_blocks ? find_slabs(&l, o, err) : merge_gaps(&l, err)) ||
+	    (o->slab_blocks ? find_slabs(&l, o, err) : gather_merge(&l, err)) ||
 	    layout_wants(&l, &out->want, &out->n, &cap, err))
 		goto out;
 	*found = out->n > 0;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* goal: what a mode aims at besides files in few runs. */
-#include "plan_internal.h"
+#include "layout.h"
 
 uint64_t goal_of(const struct state *st, const struct planner_options *o)
 {
 	switch (o->mode) {
 	case PLAN_FREE:
-		return o->slab_blocks ? UINT64_MAX - gather_free_slabs(st, o)
-				      : rangeset_count(st->free);
+		return gather_goal(st->free, &st->snap->geo, o);
 	case PLAN_SHRINK:
 		return shrink_top(st);
 	case PLAN_LAYOUT:

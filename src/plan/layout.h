@@ -72,4 +72,32 @@ int layout_make_room(struct layout *l, size_t file, const struct runs *own, uint
 int layout_find_window(struct layout *l, uint64_t blocks, const struct runs *own, uint64_t limit,
 		       struct layout_window *out, bool *found, struct error *err);
 
+/* ---- clear.c: a region that is to be free ---- */
+
+struct clearing {
+	struct weighted *object; /* what was lifted */
+	size_t n;
+	struct ranges closed; /* blocks that are no gap meanwhile */
+};
+
+/*
+ * Where free space is to be: as much as is left of the gaps and objects for `need` blocks besides
+ * the objects, less 1 / slack of all data (0: nothing). The objects are indexed.
+ */
+int clear_choose(const struct layout *l, const struct planner_options *o, uint64_t need,
+		 uint64_t slack, struct range *out, bool *found, struct error *err);
+/* Lifts what lies in the region, and closes it. */
+int clear_lift(struct layout *l, const struct range *region, struct clearing *c, struct error *err);
+/* Its blocks are gaps from now on. */
+int clear_end(struct layout *l, struct clearing *c, struct error *err);
+void clear_release(struct clearing *c);
+
+/* ---- gather.c ---- */
+
+/* Fewer gaps. */
+int gather_merge(struct layout *l, struct error *err);
+/* What the mode aims at, if these were the free blocks; less is better. */
+uint64_t gather_goal(const struct rangeset *free, const struct geometry *g,
+		     const struct planner_options *o);
+
 #endif

@@ -7,6 +7,10 @@
  * already, else where it fits best, else where room can be made at the cost of files that are in
  * one piece (layout.c), else in fewer pieces. A file for which there is no way stays as it is, and
  * the whole is done again without its blocks. Then permute() brings about what was found.
+ *
+ * In the modes that gather free space, a region is cleared before that (clear.c), and what lies in
+ * it gets a place like a file. Where not all have one, the region is made smaller. In the end gaps
+ * elsewhere are merged (gather.c): so all of it costs one move.
  */
 #include "layout.h"
 #include "scaledefrag/sort.h"
@@ -16,6 +20,9 @@
 #define EFFORT 64u
 /* Attempts, each without the files that had no place in the one before. */
 #define ATTEMPTS 6
+
+/* With free space gathered: shares of the data that gaps elsewhere may be; 0: none. */
+static const uint64_t slacks[ATTEMPTS] = { 0, 1024, 128, 32, 8, 3 };
 
 /* When a file goes where some of it lies already: always, if that leaves no small gaps, never. */
 enum keep { KEEP_ANY, KEEP_FLUSH, KEEP_NONE, KEEPS };
@@ -31,11 +38,13 @@ struct pack {
 	size_t cap_begin;
 	const struct weighted *item; /* files, the largest first */
 	size_t n_item;
-	bool *frozen; /* by item's index in `file`; NULL: none */
+	bool *frozen;			   /* by item's index in `file`; NULL: none */
+	const struct planner_options *aim; /* free space is gathered; NULL: it isn't */
+	struct clearing clear;
 	const size_t *file;
 	struct want *want;
 	size_t n_want, cap_want;
-	uint64_t excess, blocks; /* afterwards; to be moved */
+	uint64_t excess, goal, blocks; /* afterwards; to be moved */
 };
 
 uint64_t pack_least_records(const struct filemap *m)
@@ -256,6 +265,93 @@ static int attempt(struct pack *pk, enum keep keep, bool first, size_t *failed, 
 	return 0;
 }
 
+/* ---- with free space gathered ---- */
+
+/* What was lifted from the region: where it fits best, or where room can be made. */
+static int put_lifted(struct pack *pk, size_t object, bool *ok, struct error *err)
+{
+	const struct runs none = { 0 };
+	struct layout *l = &pk->lay;
+	struct range r;
+	*ok = rangeset_best_fit(l->gap, l->blocks[object], l->home[object], &r);
+	if (*ok)
+		return layout_put(l, object, r.start, err);
+	return layout_make_room(l, object, &none, EFFORT * l->blocks[object], ok, err);
+}
+
+/* Everything outside of the region, the largest first. */
+static int put_all(struct pack *pk, enum keep keep, bool *ok, struct error *err)
+{
+	const struct clearing *c = &pk->clear;
+	size_t n = pk->n_item + c->n;
+	struct weighted *w = malloc((n + 1) * sizeof(*w));
+	int rc = 0;
+	if (!w)
+		return error_nomem(err, "planning");
+	for (size_t i = 0; i < n; i++) {
+		size_t k = i - pk->n_item;
+		uint64_t blocks = i < pk->n_item ? pk->item[i].weight : c->object[k].weight;
+		w[i] = (struct weighted){ blocks, i };
+	}
+	weighted_sort_down(w, n);
+	*ok = true;
+	for (size_t i = 0; i < n && *ok && !rc; i++) {
+		size_t k = w[i].index;
+		if (k < pk->n_item)
+			rc = place(pk, pk->file[pk->item[k].index], keep, ok, err);
+		else
+			rc = put_lifted(pk, c->object[k - pk->n_item].index, ok, err);
+	}
+	free(w);
+	return rc;
+}
+
+/* The block behind the last object. */
+static uint64_t top_of(const struct layout *l)
+{
+	uint64_t top = 0;
+	for (size_t i = 0; i < l->n_file; i++) {
+		if (l->at[i] != NOWHERE && l->at[i] + l->blocks[i] > top)
+			top = l->at[i] + l->blocks[i];
+	}
+	return top;
+}
+
+static int gather(struct pack *pk, enum keep keep, uint64_t slack, bool *ok, struct error *err)
+{
+	struct layout *l = &pk->lay;
+	struct range region;
+	uint64_t need = 0;
+	clear_release(&pk->clear);
+	layout_release(l);
+	pk->n_want = 0;
+	pk->excess = 0;
+	for (size_t i = 0; i < pk->n_item; i++)
+		need += pk->item[i].weight;
+	if (layout_clone(pk->first, l, err) ||
+	    clear_choose(l, pk->aim, need, slack, &region, ok, err))
+		return -1;
+	if (!*ok)
+		return 0;
+	if (clear_lift(l, &region, &pk->clear, err) || put_all(pk, keep, ok, err))
+		return -1;
+	*ok = *ok && !pk->excess;
+	if (!*ok)
+		return 0;
+	if (pk->aim->mode == PLAN_SHRINK) { /* nothing goes above the cut again */
+		if (gather_merge(l, err))
+			return -1;
+		pk->goal = top_of(l);
+		return 0;
+	}
+	if (clear_end(l, &pk->clear, err) || gather_merge(l, err))
+		return -1;
+	pk->goal = gather_goal(l->gap, &pk->st->snap->geo, pk->aim);
+	return 0;
+}
+
+/* ---- what was found ---- */
+
 /* Files in one piece, and those that were put in one. */
 static int list_wants(struct pack *pk, struct error *err)
 {
@@ -288,8 +384,12 @@ static int find_layout(struct pack *pk, enum keep keep, bool *found, struct erro
 	if (!pk->frozen)
 		return error_nomem(err, "planning");
 	for (int i = 0; i < ATTEMPTS && failed; i++) {
-		if (attempt(pk, keep, i == 0, &failed, err))
+		bool ok = false;
+		if (pk->aim ? gather(pk, keep, slacks[i], &ok, err)
+			    : attempt(pk, keep, i == 0, &failed, err))
 			return -1;
+		if (ok)
+			failed = 0;
 	}
 	*found = !failed;
 	return failed ? 0 : list_wants(pk, err);
@@ -303,6 +403,16 @@ static void release(struct pack *pk)
 	free(pk->given.at);
 	free(pk->begin);
 	free(pk->frozen);
+	clear_release(&pk->clear);
+}
+
+static bool better(const struct pack *pk, const struct packing *than)
+{
+	if (pk->excess != than->excess)
+		return pk->excess < than->excess;
+	if (pk->goal != than->goal)
+		return pk->goal < than->goal;
+	return pk->blocks < than->blocks;
 }
 
 /* Each way to keep files by itself: none depends on another. The first of equals is taken. */
@@ -324,25 +434,22 @@ static int find_best(const struct pack *way, unsigned threads, struct packing *o
 		if (rc[keep] && !all)
 			*err = why[keep];
 		all |= rc[keep];
-		if (all || !found[keep] || k->excess > out->excess ||
-		    (k->excess == out->excess && k->blocks >= out->blocks)) {
+		if (all || !found[keep] || !better(k, out)) {
 			free(k->want);
 			continue;
 		}
 		free(out->want);
-		*out = (struct packing){ k->want, k->n_want, k->excess, k->blocks };
+		*out = (struct packing){ k->want, k->n_want, k->excess, k->goal, k->blocks };
 	}
 	return all;
 }
 
-int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
-	      unsigned threads, struct packing *out, struct error *err)
+static int find(const struct pack *task, unsigned threads, struct packing *out, struct error *err)
 {
-	struct pack way = { .st = st, .ideal = ideal, .file = file, .n_item = n }, base;
+	struct pack base = *task, way = *task;
 	struct weighted *item = NULL;
 	int rc = -1;
 	*out = (struct packing){ .excess = UINT64_MAX };
-	base = way;
 	if (list_items(&base, &item, err))
 		goto out;
 	base.item = way.item = item;
@@ -354,4 +461,18 @@ out:
 	release(&base);
 	free(item);
 	return rc;
+}
+
+int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
+	      unsigned threads, struct packing *out, struct error *err)
+{
+	struct pack task = { .st = st, .ideal = ideal, .file = file, .n_item = n };
+	return find(&task, threads, out, err);
+}
+
+int pack_gather(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
+		const struct planner_options *o, struct packing *out, struct error *err)
+{
+	struct pack task = { .st = st, .ideal = ideal, .file = file, .n_item = n, .aim = o };
+	return find(&task, planner_threads(o), out, err);
 }

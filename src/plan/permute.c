@@ -195,7 +195,11 @@ static int add_file(struct permute *pm, const struct want *w, size_t n, struct e
 	if (runs_of(state_map(pm->sc->st, w->file), &pm->runs, err) ||
 	    array_reserve(&pm->job, &pm->cap_job, pm->n_job + 1, sizeof(*pm->job), err))
 		return -1;
-	pm->job[pm->n_job++] = (struct job_file){ .file = w->file, .first = NONE, .bounce = NONE };
+	pm->job[pm->n_job++] =
+		(struct job_file){ .file = w->file,
+				   .first = NONE,
+				   .bounce = NONE,
+				   .room = permute_tree_room(pm, state_map(pm->sc->st, w->file)) };
 	r = pm->runs.at;
 	for (size_t i = 0; i < n; i++) {
 		for (uint64_t done = 0; done < w[i].len;) {
@@ -275,6 +279,7 @@ static int start(struct permute *pm, const struct want *wants, size_t n, struct 
 {
 	struct want *w = NULL;
 	int rc = rangeset_new(&pm->open, err) || sort_wants(wants, n, &w, err) ? -1 : 0;
+	pm->nodes = rangeset_blocks(pm->sc->st->free) / PERMUTE_CUT_NODES;
 	for (size_t i = 0, k; i < n && !rc; i = k) {
 		for (k = i + 1; k < n && w[k].file == w[i].file; k++)
 			;

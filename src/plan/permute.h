@@ -7,6 +7,8 @@
 
 #define NONE	UINT32_MAX
 #define CLASSES 64
+/* Share of the free blocks that tree blocks may take so that parts can be cut early. */
+#define PERMUTE_CUT_NODES 8u
 struct part {
 	uint64_t offset, len; /* data blocks of the file */
 	uint64_t from, to;
@@ -26,6 +28,7 @@ struct job_file {
 	size_t file;
 	uint32_t first, bounce; /* parts that are ready, that bounce */
 	uint32_t pending;	/* parts */
+	uint32_t room;		/* records that its tree blocks hold besides */
 	bool queued;
 };
 
@@ -62,6 +65,7 @@ struct permute {
 	uint64_t ready_blocks, pending_blocks, all_blocks; /* of parts; all: at the start */
 	unsigned n_rest; /* batches that cleared all that is left */
 	uint64_t moved;	 /* blocks, by the open batch */
+	uint64_t nodes;	 /* tree blocks that early cuts may still take */
 	bool starved;	 /* the last batch could move nothing */
 };
 
@@ -77,6 +81,9 @@ int permute_split(struct permute *pm, uint32_t i, uint64_t at, uint32_t *rest, s
 int permute_queue(struct permute *pm, uint32_t job, struct error *err);
 
 /* unblock.c */
+
+/* Records that the file may get more without another tree block. */
+uint32_t permute_tree_room(const struct permute *pm, const struct filemap *m);
 
 /* What to do next, if little is ready. *any: there is something for the next batch. */
 int permute_prepare(struct permute *pm, bool *any, struct error *err);

@@ -13,6 +13,7 @@
  *   pack.c       policy: makes room where files don't fit as they are
  *   layout.c     where files would lie
  *   goal.c       what a mode aims at besides; by
+ *   clear.c      where free space will be
  *   gather.c     policy: few free runs, free slabs
  *   shrink.c     policy: everything low
  *   order.c      policy: files in the order of a recursive scan
@@ -324,6 +325,7 @@ struct packing {
 	struct want *want; /* malloc'ed */
 	size_t n;
 	uint64_t excess; /* of these files afterwards: runs more than they need */
+	uint64_t goal;	 /* of the mode, if it aims at something besides */
 	uint64_t blocks; /* to be moved, at most */
 };
 
@@ -331,6 +333,9 @@ struct packing {
  * there are none. The same for any number of threads. */
 int pack_find(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
 	      unsigned threads, struct packing *out, struct error *err);
+/* The same with free space gathered as the mode wants it (FREE, SHRINK); all become whole. */
+int pack_gather(const struct state *st, const struct ideal *ideal, const size_t *file, size_t n,
+		const struct planner_options *o, struct packing *out, struct error *err);
 
 /* Records of the file if it lay in one piece. */
 uint64_t pack_least_records(const struct filemap *m);
@@ -360,7 +365,6 @@ uint64_t shrink_top(const struct state *st);
 /* Places with a lower top; *found = false: none. `excess` and `blocks` aren't set. */
 int shrink_find(const struct state *st, struct packing *out, bool *found, struct error *err);
 
-uint64_t gather_free_slabs(const struct state *st, const struct planner_options *o);
 /* Places that leave fewer gaps, or more free slabs. */
 int gather_find(const struct state *st, const struct planner_options *o, struct packing *out,
 		bool *found, struct error *err);

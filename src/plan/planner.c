@@ -9,8 +9,9 @@
  *  - the same, those with most runs first;
  *  - making room first; files in fewer parts first;
  *  - with a budget: what gains most for each block copied (budget.c).
- * Each goes on until nothing improves any more. Making room counts only if it lowers the excess of
- * runs; else it is taken back as a whole.
+ * In the modes that gather free space, making room with the gathered space in view comes before
+ * all. Each goes on until nothing improves any more. Making room counts only if it lowers the
+ * excess of runs; else it is taken back as a whole.
  */
 #include "rounds.h"
 #include <stdlib.h>
@@ -29,7 +30,8 @@ static int improve(struct planner *p, enum order order, struct error *err)
 	if (order == BUDGET_FIRST && budget_spend(p, err))
 		return -1;
 	/* What gets another place for its neighbours' sake needn't be moved before that. */
-	if (p->opt->mode == PLAN_LAYOUT && room_near_goal(p, &nearer, err))
+	if (p->opt->mode == PLAN_LAYOUT ? room_near_goal(p, &nearer, err)
+					: room_gather(p, &nearer, err))
 		return -1;
 	if ((order == ROOM_FIRST && room_make(p, &room, err)) ||
 	    (order == PARTS_FIRST && rounds_run(p, ROUND_ALL, &rounds, err)))
@@ -42,7 +44,8 @@ static int improve(struct planner *p, enum order order, struct error *err)
 			return -1;
 		if (!room && rounds_run(p, ROUND_ALL, &rounds, err))
 			return -1;
-		if (!room && !rounds && room_near_goal(p, &nearer, err))
+		if (!room && !rounds &&
+		    (room_gather(p, &nearer, err) || (!nearer && room_near_goal(p, &nearer, err))))
 			return -1;
 		if (!room && !rounds && !nearer && p->opt->mode == PLAN_LAYOUT &&
 		    trees_settle(p, &nearer, err))

@@ -3,6 +3,9 @@
 #include "rounds.h"
 #include <stdlib.h>
 
+/* With more runs in excess, to move them all in chains takes too long. */
+#define MOST_RUNS 1000000u
+
 static int state_clone(const struct state *st, struct state **out, struct error *err)
 {
 	struct state *c;
@@ -103,15 +106,38 @@ int room_make_for(struct planner *p, size_t n, bool *better, struct error *err)
 	return rc;
 }
 
-int room_make(struct planner *p, bool *better, struct error *err)
+/* Lists the fragmented files; gives how many they are. */
+static size_t list_bad(struct planner *p)
 {
 	size_t n = 0;
-	*better = false;
 	for (size_t i = 0; i < p->n_cand; i++) {
 		if (p->cand[i].bad)
 			p->file[n++] = p->cand[i].file;
 	}
+	return n;
+}
+
+int room_make(struct planner *p, bool *better, struct error *err)
+{
+	size_t n = list_bad(p);
+	*better = false;
 	return n ? room_make_for(p, n, better, err) : 0;
+}
+
+int room_gather(struct planner *p, bool *better, struct error *err)
+{
+	struct packing pk = { 0 };
+	size_t n = list_bad(p);
+	int rc = 0;
+	*better = false;
+	if (!n || (p->opt->mode != PLAN_FREE && p->opt->mode != PLAN_SHRINK) ||
+	    rounds_excess(p) > MOST_RUNS)
+		return 0;
+	rc = pack_gather(p->st, p->ideal, p->file, n, p->opt, &pk, err);
+	if (!rc && pk.excess < excess_of(p, n))
+		rc = carry_out(p, &pk, true, better, err);
+	free(pk.want);
+	return rc;
 }
 
 int room_near_goal(struct planner *p, bool *better, struct error *err)

@@ -86,6 +86,8 @@ void room_forget(struct room_mark *m);
 /* Makes room for all fragmented files; for the first n of `file`. */
 int room_make(struct planner *p, bool *better, struct error *err);
 int room_make_for(struct planner *p, size_t n, bool *better, struct error *err);
+/* The same with free space gathered at once, in the modes that do so. */
+int room_gather(struct planner *p, bool *better, struct error *err);
 /* Goes nearer to the mode's goal. */
 int room_near_goal(struct planner *p, bool *better, struct error *err);
 

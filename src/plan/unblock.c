@@ -3,20 +3,28 @@
  * unblock: the part of permute that finds work when little is ready: in long chains, in slides by a
  * few blocks, and where there is nothing but cycles.
  *
- * Targets that are nearly open are cleared: what lies on them is bounced, that is, moved to free
- * space for the time being. Free space is what nobody waits for; where it is short, targets that
- * are mostly occupied lend what is open of them. If nothing can be cleared, parts are cut where
- * their target is open.
+ * Parts are cut where enough of their target is open, as long as the tree blocks that the pieces
+ * need are few: this costs no copies. Then targets that are nearly open are cleared: what lies on
+ * them is bounced, that is, moved to free space for the time being. Free space is what nobody waits
+ * for; where it is short, targets that are mostly occupied lend what is open of them. If nothing
+ * can be cleared, parts are cut wherever their target is open.
  */
 #include "permute.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* What a batch is thin against: free blocks, blocks still to be moved. */
 #define THIN 4u
 /* Share of the blocks still to be moved that a thin batch may bounce. */
 #define BOUNCE 4u
+/* Share of the free blocks that a thin batch may bounce. */
+#define SPREE 32u
+/* And so many blocks at least. */
+#define SPREE_LEAST 32u
 /* Share of the free blocks that is kept for tree blocks. */
 #define RESERVE 16u
+/* Blocks of a piece that is worth a cut, where there is something else to do. */
+#define PIECE 4u
 /* Parts that a thin batch looks at. */
 #define LOOK 1024u
 /* Share of all that had to be moved which is little: as much may be written twice at the end. */
@@ -24,20 +32,79 @@
 /* Batches that may look at all parts for that. */
 #define REST_BATCHES 4u
 
-/* Cuts a part where its target is open: those pieces are ready then. */
-static int split_open(struct permute *pm, uint32_t i, struct error *err)
+/* Records that a leaf holds. */
+static uint32_t leaf_records(const struct permute *pm)
+{
+	return pm->sc->snap->geo.block_size / 12 - 1;
+}
+
+uint32_t permute_tree_room(const struct permute *pm, const struct filemap *m)
+{
+	size_t n, most = EXTENT_ROOT_RECORDS;
+	if (m->indirect)
+		return UINT32_MAX;
+	filemap_records(m, &n);
+	if (m->depth)
+		most = m->n_node[0] * leaf_records(pm);
+	return most > n ? (uint32_t)(most - n) : 0;
+}
+
+/* May the part be cut so often, for the tree blocks that it takes? Then that is counted. */
+static bool may_cut(struct permute *pm, uint32_t i, uint32_t cuts)
+{
+	struct job_file *j = &pm->job[pm->part[i].job];
+	if (j->room < cuts) {
+		if (!pm->nodes)
+			return false;
+		pm->nodes--;
+		j->room += leaf_records(pm) / 2;
+	}
+	j->room -= cuts;
+	return true;
+}
+
+/* The first blocks of the part's target that are open, from `skip` on. */
+static bool open_stretch(const struct permute *pm, const struct part *p, uint64_t skip,
+			 uint64_t *at, uint64_t *end)
 {
 	struct range r;
-	while (pm->part[i].open && pm->part[i].open < pm->part[i].len) {
-		struct part *p = &pm->part[i];
-		uint32_t rest;
-		if (!rangeset_next(pm->open, p->to, &r))
-			return 0;
-		uint64_t at = r.start > p->to ? r.start - p->to : r.start + r.len - p->to;
-		p->partial = false;
-		if (permute_split(pm, i, at, &rest, err) || permute_look(pm, i, err))
-			return -1;
-		i = rest;
+	if (skip >= p->len || !rangeset_next(pm->open, p->to + skip, &r) ||
+	    r.start >= p->to + p->len)
+		return false;
+	*at = r.start > p->to + skip ? r.start - p->to : skip;
+	*end = r.start + r.len - p->to;
+	*end = *end < p->len ? *end : p->len;
+	return true;
+}
+
+/*
+ * Cuts a part where `least` blocks of its target, or more, are open in one piece: those are ready
+ * then. `early`: only as far as tree blocks allow.
+ */
+static int split_open(struct permute *pm, uint32_t i, uint64_t least, bool early, struct error *err)
+{
+	uint64_t at, end, skip = 0;
+	uint32_t rest;
+	while (pm->part[i].open && pm->part[i].open < pm->part[i].len &&
+	       open_stretch(pm, &pm->part[i], skip, &at, &end)) {
+		uint64_t len = pm->part[i].len;
+		skip = end;
+		/* To bounce what is in the way of the rest takes a move too. */
+		if (end - at < least && (end - at) * 2 < len)
+			continue;
+		if (early && !may_cut(pm, i, (at > 0) + (end < len)))
+			break;
+		if (at) {
+			if (permute_split(pm, i, at, &rest, err) || permute_look(pm, i, err))
+				return -1;
+			i = rest;
+		}
+		if (end < len) {
+			if (permute_split(pm, i, end - at, &rest, err) || permute_look(pm, i, err))
+				return -1;
+			i = rest;
+		}
+		skip = 0;
 	}
 	return permute_look(pm, i, err);
 }
@@ -52,31 +119,43 @@ static bool still_partial(struct permute *pm, uint32_t i)
 	return false;
 }
 
-/* The parts that have the largest share of their target open are cut there. */
-static int split_partials(struct permute *pm, struct error *err)
+/* Drops those that are done from the list; what is the most blocks that is open of one? */
+static uint64_t most_open(struct permute *pm)
 {
 	uint64_t best = 1;
-	size_t n = pm->partial.n, kept = 0;
-	for (int pass = 0; pass < 2; pass++) {
-		for (size_t k = kept = 0; k < n; k++) {
-			uint32_t i = pm->partial.at[k];
-			const struct part *p = &pm->part[i];
-			unsigned share = permute_class(p->len) - permute_class(p->open);
-			if (!still_partial(pm, i))
-				continue;
-			pm->partial.at[kept++] = i;
-			if (!pass) {
-				if (p->open > best)
-					best = p->open;
-			} else if (p->open >= best / 4 || share < 3) {
-				kept--;
-				pm->part[i].partial = false;
-				if (split_open(pm, i, err))
-					return -1;
-			}
-		}
-		pm->partial.n = n = kept;
+	size_t kept = 0;
+	for (size_t k = 0; k < pm->partial.n; k++) {
+		uint32_t i = pm->partial.at[k];
+		if (!still_partial(pm, i))
+			continue;
+		pm->partial.at[kept++] = i;
+		best = pm->part[i].open > best ? pm->part[i].open : best;
 	}
+	pm->partial.n = kept;
+	return best;
+}
+
+/* The parts that have the most blocks of their target open, or the largest share, are cut there. */
+static int split_partials(struct permute *pm, uint64_t least, bool early, struct error *err)
+{
+	uint64_t best = most_open(pm);
+	struct list *l = &pm->partial;
+	size_t n = l->n, kept = 0;
+	for (size_t k = 0; k < n; k++) {
+		uint32_t i = l->at[k];
+		const struct part *p = &pm->part[i];
+		if (p->bouncing ||
+		    (p->open < best / 4 && permute_class(p->len) - permute_class(p->open) >= 3)) {
+			l->at[kept++] = i;
+			continue;
+		}
+		pm->part[i].partial = false;
+		if (split_open(pm, i, least, early, err))
+			return -1;
+	}
+	memmove(l->at + kept, l->at + n,
+		(l->n - n) * sizeof(*l->at)); /* what was listed meanwhile */
+	l->n -= n - kept;
 	return 0;
 }
 
@@ -313,11 +392,15 @@ int permute_prepare(struct permute *pm, bool *any, struct error *err)
 	bool bounced = false, rest = pm->pending_blocks <= pm->all_blocks / REST &&
 				     pm->n_rest < REST_BATCHES &&
 				     spare_blocks(pm) > reserve + pm->pending_blocks;
+	if (budget > all / SPREE + SPREE_LEAST)
+		budget = all / SPREE + SPREE_LEAST;
 	if (thin > pm->pending_blocks / THIN)
 		thin = pm->pending_blocks / THIN;
 	if (thin > pm->sc->snap->limits.copy_blocks / 2)
 		thin = pm->sc->snap->limits.copy_blocks / 2;
 	if (rest && clear_rest(pm, &bounced, err))
+		return -1;
+	if (!rest && pm->ready_blocks <= thin && split_partials(pm, PIECE, true, err))
 		return -1;
 	if (!rest && (pm->ready_blocks <= thin || pm->starved) &&
 	    clear_partials(pm, reserve, &budget, &bounced, err))
@@ -328,7 +411,7 @@ int permute_prepare(struct permute *pm, bool *any, struct error *err)
 		if (clear_small(pm, &budget, &bounced, err))
 			return -1;
 	}
-	if (!pm->queue.n && split_partials(pm, err))
+	if (!pm->queue.n && split_partials(pm, 1, false, err))
 		return -1;
 	if (!pm->queue.n && bounce_any(pm, &bounced, err))
 		return -1;
