@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * scan: how much memory the scan takes. The figures are those of glibc's malloc, and of the scan's
- * greediest moment: while claims, or the pieces of block-mapped files, are sorted.
+ * greediest moment: while claims are compared, or the pieces of block-mapped files are sorted.
  */
 #include "scan_internal.h"
 
@@ -12,16 +12,19 @@ static uint64_t on_heap(uint64_t bytes)
 
 static uint64_t map_bytes(const struct filemap *m)
 {
-	uint64_t sum = on_heap(m->n_ext * sizeof(*m->ext));
+	uint64_t sum = m->pooled ? m->n_ext * sizeof(*m->ext) : on_heap(m->n_ext * sizeof(*m->ext));
 
+	if (!m->tree)
+		return sum;
+	sum += on_heap(sizeof(*m->tree));
 	for (uint32_t l = 0; l < m->depth; l++)
-		sum += on_heap(m->n_node[l] * sizeof(*m->node[l]));
-	if (m->rec)
-		sum += on_heap(sizeof(*m->rec)) + on_heap(m->rec->n * sizeof(*m->rec->at));
+		sum += on_heap(m->tree->n_node[l] * sizeof(*m->tree->node[l]));
+	if (m->in_clusters)
+		sum += on_heap(sizeof(*m->tree->rec) + m->tree->rec->n * sizeof(*m->tree->rec->at));
 	return sum;
 }
 
-/* But for the maps. A claim is there twice while it is sorted. */
+/* But for the maps. The few claims are there twice while they are sorted. */
 static uint64_t list_bytes(const struct harvest *h)
 {
 	return h->n_file * sizeof(*h->file) + h->n_root * sizeof(*h->root) +
@@ -59,15 +62,10 @@ int footprint_check(const struct source *src, const struct footprint *f, struct 
 
 int footprint_check_all(const struct source *src, const struct harvest *h, struct error *err)
 {
-	uint64_t need = list_bytes(h);
+	uint64_t need = list_bytes(h) + crosscheck_window(src);
 
-	for (size_t i = 0; i < h->n_file; i++) {
-		const struct filemap *m = &h->file[i].map;
-
-		need += map_bytes(m);
-		if (m->depth || m->indirect || m->rec)
-			need += (m->n_ext + filemap_nodes(m)) * 2 * sizeof(struct claim);
-	}
+	for (size_t i = 0; i < h->n_file; i++)
+		need += map_bytes(&h->file[i].map);
 	return !src->memory || need <= src->memory ? 0 : footprint_refuse(src, need, err);
 }
 

@@ -171,15 +171,15 @@ static size_t compare_map(ext2_filsys fs, uint32_t ino, const struct filemap *m)
 		} else if (m && !(e.e_flags & EXT2_EXTENT_FLAGS_SECOND_VISIT)) {
 			uint32_t level = (uint32_t)(info.max_depth - info.curr_level - 1);
 
-			assert_true(level < m->depth && at[level] < m->n_node[level]);
-			assert_int_equal(m->node[level][at[level]++].pblk, e.e_pblk);
+			assert_true(level < m->depth && at[level] < m->tree->n_node[level]);
+			assert_int_equal(m->tree->node[level][at[level]++].pblk, e.e_pblk);
 		}
 	}
 	if (m) {
 		assert_int_equal(n, m->n_ext);
 		assert_int_equal(m->depth, info.max_depth);
 		for (uint32_t l = 0; l < m->depth; l++)
-			assert_int_equal(at[l], m->n_node[l]);
+			assert_int_equal(at[l], m->tree->n_node[l]);
 	}
 	ext2fs_extent_free(h);
 	return n;
@@ -449,8 +449,8 @@ static void test_scan_volume__excluded_files_stay(void **state)
 		assert_true(is_left(s, drop[i], LEAVE_EXCLUDED));
 		for (size_t k = 0; k < m[i].n_ext; k++)
 			assert_true(rangeset_contains(s->fixed, m[i].ext[k].pblk, m[i].ext[k].len));
-		for (size_t k = 0; m[i].depth && k < m[i].n_node[0]; k++)
-			assert_true(rangeset_contains(s->fixed, m[i].node[0][k].pblk, 1));
+		for (size_t k = 0; m[i].depth && k < m[i].tree->n_node[0]; k++)
+			assert_true(rangeset_contains(s->fixed, m[i].tree->node[0][k].pblk, 1));
 		filemap_release(&m[i]);
 	}
 	check_partition(s);
@@ -683,9 +683,9 @@ static void test_scan_files__reads_the_same_maps(void **state)
 		assert_int_equal(a->indirect, b->indirect);
 		assert_false(memcmp(a->ext, b->ext, a->n_ext * sizeof(*a->ext)));
 		for (uint32_t l = 0; l < a->depth; l++) {
-			assert_int_equal(a->n_node[l], b->n_node[l]);
-			assert_false(
-				memcmp(a->node[l], b->node[l], a->n_node[l] * sizeof(*a->node[l])));
+			assert_int_equal(a->tree->n_node[l], b->tree->n_node[l]);
+			assert_false(memcmp(a->tree->node[l], b->tree->node[l],
+					    a->tree->n_node[l] * sizeof(*a->tree->node[l])));
 		}
 		filemap_release(&maps[i]);
 	}
@@ -1258,8 +1258,8 @@ static uint64_t tree_block(const char *name, uint32_t *ino)
 	*ino = lookup(name);
 	f = snapshot_find(s, *ino);
 	assert_non_null(f);
-	assert_true(f->map.depth > 0 && f->map.n_node[0] > 1);
-	b = f->map.node[0][1].pblk;
+	assert_true(f->map.depth > 0 && f->map.tree->n_node[0] > 1);
+	b = f->map.tree->node[0][1].pblk;
 	snapshot_free(s);
 	volume_close(v);
 	return b;
