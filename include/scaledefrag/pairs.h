@@ -43,6 +43,7 @@ struct pairs_place {
 	uint32_t at[PAIRS_LEVELS];
 };
 
+size_t pairs_bytes(const struct pairs *t); /* of memory that its nodes take */
 void pairs_release(struct pairs *t); /* fine on a zeroed one, which is an empty tree */
 int pairs_clone(const struct pairs *t, struct pairs *out, struct error *err);
 /* After it pairs_insert works `n` times, whatever is erased meanwhile. */

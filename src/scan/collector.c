@@ -228,14 +228,6 @@ static void sort_out_files(struct harvest *h, struct snapshot *s)
 	h->n_file = h->cap_file = h->n_pool = h->cap_pool = 0;
 }
 
-static int add_ranges(struct rangeset *rs, const struct range *r, size_t n, struct error *err)
-{
-	for (size_t i = 0; i < n; i++)
-		if (rangeset_add(rs, r[i].start, r[i].len, err))
-			return -1;
-	return 0;
-}
-
 /* What a file that is left alone has. */
 static int add_left(struct rangeset *fixed, const struct filemap *m, struct error *err)
 {
@@ -264,14 +256,14 @@ static int fill_fixed(const struct harvest *h, struct rangeset *fixed, struct er
 static int fill_sets(struct harvest *h, const struct scan_options *o, struct snapshot *s,
 		     struct error *err)
 {
-	if (rangeset_new(&s->free, err) || rangeset_new(&s->fixed, err) ||
-	    rangeset_new(&s->avoid, err) || fill_fixed(h, s->fixed, err) ||
-	    add_ranges(s->free, h->free, h->n_free, err) ||
-	    add_ranges(s->avoid, o->avoid, o->n_avoid, err))
+	if (rangeset_new(&s->fixed, err) || rangeset_new(&s->avoid, err) ||
+	    fill_fixed(h, s->fixed, err))
 		return -1;
-	free(h->free);
-	h->free = NULL;
-	h->n_free = h->cap_free = 0;
+	for (size_t i = 0; i < o->n_avoid; i++)
+		if (rangeset_add(s->avoid, o->avoid[i].start, o->avoid[i].len, err))
+			return -1;
+	s->free = h->space;
+	h->space = NULL;
 	return 0;
 }
 
@@ -316,6 +308,7 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	src.exclude = o->exclude;
 	src.n_exclude = o->n_exclude;
 	src.memory = o->memory;
+	src.others = c.size.bytes = o->taken;
 	src.threads = o->threads ? o->threads : 1;
 	ext2fs_flush_icache(volume_fs(v)); /* it may be older than a commit */
 	if (collect(&c, o->threads, err))
@@ -350,19 +343,15 @@ int scan_free(struct volume *v, unsigned threads, const struct rangeset *near,
 {
 	struct source src;
 	struct collector c = { .src = &src, .free_only = true, .near = near };
-	struct rangeset *rs = NULL;
-	int ret = -1;
+	int ret;
 
 	if (source_open(v, 32, NULL, &src, err))
 		return -1;
-	if (collect(&c, threads, err) || rangeset_new(&rs, err) ||
-	    add_ranges(rs, c.all.free, c.all.n_free, err))
-		goto out;
-	*out = rs;
-	rs = NULL;
-	ret = 0;
-out:
-	rangeset_free(rs);
+	ret = collect(&c, threads, err);
+	if (!ret) {
+		*out = c.all.space;
+		c.all.space = NULL;
+	}
 	harvest_release(&c.all);
 	source_close(&src);
 	return ret;

@@ -23,6 +23,7 @@
 
 #define WINDOW_MOST  (1ull << 28) /* blocks, a multiple of 64 */
 #define WINDOW_LEAST (1ull << 19)
+#define SLICE	     (1ull << 20)
 #define NOWHERE	     UINT64_MAX
 
 struct check {
@@ -30,9 +31,9 @@ struct check {
 	const struct harvest *h;
 	uint64_t from, to; /* the window, in blocks (bigalloc: clusters), like all claims */
 	_Atomic uint64_t *bits;
-	_Atomic uint64_t twice; /* the lowest block that is claimed twice; NOWHERE: none so far */
-	uint64_t differs;	/* the lowest one that is claimed and free, or neither */
-	size_t at_free;		/* free ranges compared */
+	/* The lowest block that is claimed twice, and the lowest that is claimed and free, or
+	 * neither; NOWHERE: none so far. */
+	_Atomic uint64_t twice, differs;
 };
 
 static int compare_claims(const void *a, const void *b)
@@ -89,11 +90,11 @@ static int check_overlaps(const struct source *src, const struct claims *cl, uin
 
 /* ---- marking ---- */
 
-static void note_twice(struct check *k, uint64_t block)
+static void note(_Atomic uint64_t *lowest, uint64_t block)
 {
-	uint64_t was = atomic_load_explicit(&k->twice, memory_order_relaxed);
+	uint64_t was = atomic_load_explicit(lowest, memory_order_relaxed);
 
-	while (block < was && !atomic_compare_exchange_weak(&k->twice, &was, block))
+	while (block < was && !atomic_compare_exchange_weak(lowest, &was, block))
 		;
 }
 
@@ -114,7 +115,7 @@ static void mark(struct check *k, uint64_t start, uint64_t len)
 		both = mask &
 		       atomic_fetch_or_explicit(&k->bits[bit / 64], mask, memory_order_relaxed);
 		if (both)
-			note_twice(k, at - bit % 64 + (uint64_t)__builtin_ctzll(both));
+			note(&k->twice, at - bit % 64 + (uint64_t)__builtin_ctzll(both));
 		at += n;
 	}
 }
@@ -130,35 +131,36 @@ static void mark_file(struct check *k, const struct filemap *m)
 
 /* ---- comparing ---- */
 
-/* In [from, to) of the window's bits all should be `set`. */
-static void compare(struct check *k, uint64_t from, uint64_t to, bool set)
+/* In [from, to) of the window all should be claimed, or nothing. */
+static void compare(struct check *k, uint64_t from, uint64_t to, bool claimed)
 {
 	uint32_t at = (uint32_t)(from - k->from), end = (uint32_t)(to - k->from);
 
-	at = bitmap_next((const uint8_t *)k->bits, at, end, !set);
-	if (at < end && k->differs == NOWHERE)
-		k->differs = k->from + at;
+	at = bitmap_next((const uint8_t *)k->bits, at, end, !claimed);
+	if (at < end)
+		note(&k->differs, k->from + at);
 }
 
-static void compare_window(struct check *k)
+static uint64_t least(uint64_t a, uint64_t b)
 {
-	const struct harvest *h = k->h;
-	uint64_t at = k->from;
+	return a < b ? a : b;
+}
 
-	while (at < k->to && k->differs == NOWHERE) {
-		const struct range *f = k->at_free < h->n_free ? &h->free[k->at_free] : NULL;
-		uint64_t start = f && f->start < k->to ? f->start : k->to;
-		uint64_t end = f && f->start + f->len < k->to ? f->start + f->len : k->to;
+/* Any thread, when all is marked. */
+static void compare_slice(struct check *k, uint64_t at, uint64_t to)
+{
+	while (at < to) {
+		struct range f = { to, 0 };
+		uint64_t start, end;
 
-		if (at < start) {
+		rangeset_next(k->h->space, at, &f);
+		start = least(f.start, to);
+		end = least(f.start + f.len, to);
+		if (at < start)
 			compare(k, at, start, true);
-			at = start;
-		} else {
-			compare(k, at, end, false);
-			at = end;
-		}
-		if (f && at >= f->start + f->len)
-			k->at_free++;
+		if (at < end && start < end)
+			compare(k, at > start ? at : start, end, false);
+		at = end;
 	}
 }
 
@@ -172,7 +174,9 @@ static void check_window(struct check *k)
 #pragma omp parallel for num_threads(k->src->threads) schedule(dynamic, 4096)
 	for (size_t i = 0; i < h->n_file; i++)
 		mark_file(k, &h->file[i].map);
-	compare_window(k);
+#pragma omp parallel for num_threads(k->src->threads) schedule(dynamic, 1)
+	for (uint64_t at = k->from; at < k->to; at += SLICE)
+		compare_slice(k, at, k->to - at < SLICE ? k->to : at + SLICE);
 }
 
 /* ---- who it was ---- */

@@ -5,6 +5,8 @@
  */
 #include "scan_internal.h"
 
+#define RANGE_BYTES 18u /* of a free range in a set, added in order */
+
 static uint64_t on_heap(uint64_t bytes)
 {
 	return bytes ? bytes <= 24 ? 32 : (bytes + 8 + 15) / 16 * 16 : 0;
@@ -24,18 +26,18 @@ static uint64_t map_bytes(const struct filemap *m)
 	return sum;
 }
 
-/* But for the maps. The few claims are there twice while they are sorted. */
+/* But for maps and free space. The few claims are there twice while they are sorted. */
 static uint64_t list_bytes(const struct harvest *h)
 {
 	return h->n_file * sizeof(*h->file) + h->n_root * sizeof(*h->root) +
 	       h->n_mapped * sizeof(*h->mapped) + h->n_left * sizeof(*h->left) +
 	       h->n_xattr * sizeof(*h->xattr) + 2 * h->claims.n * sizeof(*h->claims.c) +
-	       2 * h->meta.n * sizeof(*h->meta.c) + h->n_free * sizeof(*h->free);
+	       2 * h->meta.n * sizeof(*h->meta.c);
 }
 
 void footprint_add(struct footprint *f, const struct harvest *part)
 {
-	f->bytes += list_bytes(part);
+	f->bytes += list_bytes(part) + part->n_free * RANGE_BYTES;
 	for (size_t i = 0; i < part->n_file; i++)
 		f->bytes += map_bytes(&part->file[i].map);
 	f->leaves += part->n_root + part->n_mapped;
@@ -62,7 +64,8 @@ int footprint_check(const struct source *src, const struct footprint *f, struct 
 
 int footprint_check_all(const struct source *src, const struct harvest *h, struct error *err)
 {
-	uint64_t need = list_bytes(h) + crosscheck_window(src);
+	uint64_t need = src->others + list_bytes(h) + rangeset_bytes(h->space) +
+			crosscheck_window(src);
 
 	for (size_t i = 0; i < h->n_file; i++)
 		need += map_bytes(&h->file[i].map);
@@ -71,9 +74,8 @@ int footprint_check_all(const struct source *src, const struct harvest *h, struc
 
 uint64_t scan_memory(const struct snapshot *s)
 {
-	/* A set takes 17 to 25 bytes a range; the state has the free space once more, and a
-	 * pointer for each file. */
-	uint64_t sum = (2 * rangeset_count(s->free) + rangeset_count(s->fixed)) * 25 +
+	/* The state has the free space once more, and a pointer for each file. */
+	uint64_t sum = 2 * rangeset_bytes(s->free) + rangeset_bytes(s->fixed) +
 		       s->n_file * (sizeof(*s->file) + sizeof(void *) +
 				    (s->order ? sizeof(*s->order) : 0));
 

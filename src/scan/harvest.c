@@ -59,6 +59,7 @@ void harvest_release(struct harvest *h)
 	free(h->claims.c);
 	free(h->meta.c);
 	free(h->free);
+	rangeset_free(h->space);
 	memset(h, 0, sizeof(*h));
 }
 
@@ -169,8 +170,10 @@ int harvest_append(struct harvest *h, struct harvest *part, struct error *err)
 	if (part->n_xattr)
 		memcpy(h->xattr + h->n_xattr, part->xattr, part->n_xattr * sizeof(*h->xattr));
 	h->n_xattr += part->n_xattr;
+	if (!h->space && rangeset_new(&h->space, err))
+		return -1;
 	for (size_t i = 0; i < part->n_free; i++)
-		if (harvest_free(h, part->free[i].start, part->free[i].len, err))
+		if (rangeset_add(h->space, part->free[i].start, part->free[i].len, err))
 			return -1;
 	h->nothing += part->nothing;
 	harvest_release(part);

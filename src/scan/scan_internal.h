@@ -29,6 +29,7 @@ struct source {
 	const volatile int *stop; /* may be NULL */
 	unsigned threads;
 	uint64_t memory;	 /* bytes that the scan may take; 0: any */
+	uint64_t others;	  /* of them, taken by others */
 	uint64_t taken;		 /* of them, when trees are read */
 	const uint32_t *exclude; /* sorted */
 	size_t n_exclude;
@@ -145,9 +146,10 @@ struct harvest {
 	size_t n_xattr, cap_xattr;
 	struct claims claims;
 	struct claims meta; /* bigalloc: claims of metadata, in blocks: they share clusters */
-	struct range *free; /* ascending, not adjoining */
+	struct range *free; /* of a part: ascending, not adjoining */
 	size_t n_free, cap_free;
-	uint64_t nothing;		     /* inodes in use without blocks of their own */
+	struct rangeset *space; /* of the whole, what is free; NULL: nothing was appended */
+	uint64_t nothing;	/* inodes in use without blocks of their own */
 	uint32_t quota_ino[SNAPSHOT_QUOTAS]; /* see snapshot */
 	uint64_t quota_blocks;		     /* a transaction may change all of them */
 };
@@ -176,7 +178,7 @@ int footprint_refuse(const struct source *src, uint64_t need, struct error *err)
 int harvest_settle(struct harvest *h, bool each, struct error *err);
 /* Appends `part`, which is settled, and empties it (its files now belong to `h`). */
 int harvest_append(struct harvest *h, struct harvest *part, struct error *err);
-/* Adds a free range behind all others. */
+/* Adds a free range behind all others of a part. */
 int harvest_free(struct harvest *h, uint64_t start, uint64_t len, struct error *err);
 
 /*
