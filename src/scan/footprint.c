@@ -67,9 +67,11 @@ int footprint_check_all(const struct source *src, const struct harvest *h, struc
 	uint64_t need = src->others + list_bytes(h) + rangeset_bytes(h->space) +
 			crosscheck_window(src);
 
+	if (!src->memory)
+		return 0;
 	for (size_t i = 0; i < h->n_file; i++)
 		need += map_bytes(&h->file[i].map);
-	return !src->memory || need <= src->memory ? 0 : footprint_refuse(src, need, err);
+	return need <= src->memory ? 0 : footprint_refuse(src, need, err);
 }
 
 uint64_t scan_memory(const struct snapshot *s)
