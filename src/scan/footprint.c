@@ -64,8 +64,8 @@ int footprint_check(const struct source *src, const struct footprint *f, struct 
 
 int footprint_check_all(const struct source *src, const struct harvest *h, struct error *err)
 {
-	uint64_t need = src->others + list_bytes(h) + rangeset_bytes(h->space) +
-			crosscheck_window(src);
+	uint64_t need =
+		src->others + list_bytes(h) + rangeset_bytes(h->space) + crosscheck_window(src);
 
 	if (!src->memory)
 		return 0;
