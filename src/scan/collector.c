@@ -195,33 +195,34 @@ static int claim_xattrs(const struct source *src, struct harvest *h, struct erro
 /* The files to move: all but those that `left` holds. Sets their runs there. */
 static void sort_out_files(struct harvest *h, struct snapshot *s)
 {
-	size_t kept = 0, left = 0;
+	size_t kept = 0, from = 0;
 
 	for (size_t i = 0; i < h->n_left; i++) {
-		if (h->left[i].file != NO_FILE) {
-			const struct filemap *m = &h->file[h->left[i].file].map;
+		struct left *l = &h->left[i];
 
-			h->left[i].runs = filemap_runs(m->ext, m->n_ext);
+		if (l->file != NO_FILE) {
+			struct filemap *m = &h->file[l->file].map;
+
+			l->runs = filemap_runs(m->ext, m->n_ext);
+			filemap_release(m);
+			memmove(h->file + kept, h->file + from,
+				(l->file - from) * sizeof(*h->file));
+			kept += l->file - from;
+			from = l->file + 1;
 		}
-		s->left_ino[i] = h->left[i].ino;
-		s->left_why[i] = h->left[i].why;
-		s->left_runs[i] = h->left[i].runs;
-		s->count[h->left[i].why]++;
+		s->left_ino[i] = l->ino;
+		s->left_why[i] = l->why;
+		s->left_runs[i] = l->runs;
+		s->count[l->why]++;
 	}
 	s->n_left = h->n_left;
-	for (size_t i = 0; i < h->n_file; i++) {
-		while (left < h->n_left && h->left[left].ino < h->file[i].ino)
-			left++;
-		if (left < h->n_left && h->left[left].ino == h->file[i].ino)
-			filemap_release(&h->file[i].map);
-		else
-			h->file[kept++] = h->file[i];
-	}
+	if (h->n_file > from)
+		memmove(h->file + kept, h->file + from, (h->n_file - from) * sizeof(*h->file));
 	s->file = h->file;
-	s->n_file = kept;
+	s->n_file = kept + h->n_file - from;
 	s->pool = h->pool;
 	s->n_pool = h->n_pool;
-	s->count[LEAVE_NONE] = kept;
+	s->count[LEAVE_NONE] = s->n_file;
 	s->count[LEAVE_NOTHING] = h->nothing;
 	h->file = NULL;
 	h->pool = NULL;

@@ -1098,6 +1098,40 @@ static void test_scan_volume__metadata_claimed_by_a_file(void **state)
 	refused("is claimed by inode %u and by metadata of group 0", one);
 }
 
+/* A tree block, an indirect block, data and an xattr block of others. */
+static void test_scan_volume__any_block_claimed_by_a_file(void **state)
+{
+	static const char *const of[] = { "/dir/deep", "/dir/deeper/mapped", "/dir/deeper/mapped",
+					  "/dir/deeper/xattr" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		struct ext2_inode a, b;
+		struct ext3_extent *e = (struct ext3_extent *)&a.i_block[3];
+		struct ext3_extent_idx *leaf = (struct ext3_extent_idx *)&b.i_block[3];
+		uint32_t one, other, block;
+		ext2_filsys fs;
+
+		make_image(&shapes[1]);
+		one = lookup("/dir/one run");
+		other = lookup(of[i]);
+		fs = open_fs(EXT2_FLAG_RW);
+		assert_int_equal(ext2fs_read_inode(fs, one, &a), 0);
+		assert_int_equal(ext2fs_read_inode(fs, other, &b), 0);
+		block = i == 0	 ? leaf->ei_leaf
+			: i == 3 ? (uint32_t)ext2fs_file_acl_block(fs, &b)
+				 : b.i_block[i == 1 ? EXT2_IND_BLOCK : 5];
+		assert_true(block > 0);
+		e->ee_start = block;
+		assert_int_equal(ext2fs_write_inode(fs, one, &a), 0);
+		close_fs(fs);
+		refused("block %u is claimed by inode ", block);
+		refused(" by inode %u", one);
+		refused(" by inode %u", other);
+		remove_image(NULL);
+	}
+}
+
 /* A new image, open for writing, and its block-mapped file. */
 static ext2_filsys open_mapped(uint32_t *ino, struct ext2_inode *inode)
 {
@@ -1497,6 +1531,7 @@ int main(void)
 		TEST(test_scan_volume__metadata_marked_free),
 		TEST(test_scan_volume__a_block_claimed_twice),
 		TEST(test_scan_volume__metadata_claimed_by_a_file),
+		TEST(test_scan_volume__any_block_claimed_by_a_file),
 		TEST(test_mapped_read__memory),
 		TEST(test_scan_volume__an_indirect_block_that_points_back),
 		TEST(test_scan_volume__indirect_blocks_without_end),
