@@ -141,7 +141,8 @@ static int place_records(struct level *l, struct filemap *map, size_t from, size
 	for (size_t i = from; i < to; i++)
 		n += l->span[i].count;
 	if (n > UINT32_MAX)
-		return source_damage(l->src, err, "inode %u: it has too many records", ino);
+		return source_damage(l->src, err, "inode %u: %s", ino,
+				     "its tree has too many records");
 	map->ext = reallocarray(NULL, n, sizeof(*map->ext));
 	if (!map->ext)
 		return error_nomem(err, "reading extent trees");
