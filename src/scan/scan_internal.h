@@ -29,7 +29,7 @@ struct source {
 	const volatile int *stop; /* may be NULL */
 	unsigned threads;
 	uint64_t memory;	 /* bytes that the scan may take; 0: any */
-	uint64_t others;	  /* of them, taken by others */
+	uint64_t others;	 /* of them, taken by others */
 	uint64_t taken;		 /* of them, when trees are read */
 	const uint32_t *exclude; /* sorted */
 	size_t n_exclude;
