@@ -66,6 +66,7 @@ LINK_test_move     := move model device base
 LINK_test_volume   := volume device base
 LINK_test_guard    := volume device base
 LINK_test_scan     := report scan volume model device base
+LINK_test_crosscheck := scan volume model device base
 LINK_test_commit   := commit journal volume model device base
 LINK_test_report   := report model base
 LINK_test_library  := library

@@ -48,8 +48,8 @@ static uint64_t files_end(const struct state *st)
 		for (size_t k = 0; k < m->n_ext; k++)
 			end = later(end, m->ext[k].pblk, m->ext[k].len);
 		for (uint32_t level = 0; level < m->depth; level++)
-			for (size_t k = 0; k < m->n_node[level]; k++)
-				end = later(end, m->node[level][k].pblk, 1);
+			for (size_t k = 0; k < m->tree->n_node[level]; k++)
+				end = later(end, m->tree->node[level][k].pblk, 1);
 	}
 	return end;
 }

@@ -175,6 +175,7 @@ static int make_plan(struct run *run, struct error *err)
 		.front = run->o->front,
 		.growth = run->o->plan.reserve > 0,
 		.memory = run->o->memory,
+		.taken = ENGINE_MEMORY_PROGRAM,
 		.progress = scan_progress,
 		.ctx = run,
 		.stop = &run->stop,

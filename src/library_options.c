@@ -23,7 +23,8 @@ void library_defaults(struct scaledefrag_options *o)
 static int check_memory(const struct scaledefrag_options *o, struct error *err)
 {
 	unsigned threads = o->threads < o->queue_depth ? o->threads : o->queue_depth;
-	uint64_t need = 2 * move_memory_floor(threads, 65536); /* the engine gives half to copies */
+	/* Of what the program leaves, the engine gives half to copies. */
+	uint64_t need = ENGINE_MEMORY_PROGRAM + 2 * move_memory_floor(threads, 65536);
 
 	if (o->memory && o->memory < need)
 		return error_set(err, ERROR_USAGE,

@@ -73,8 +73,8 @@ static int read_on(struct reader *r, uint64_t start, uint64_t len)
 static int read_file(struct reader *r, const struct filemap *m)
 {
 	for (uint32_t l = m->depth; l-- > 0;)
-		for (size_t k = 0; k < m->n_node[l]; k++)
-			if (read_on(r, m->node[l][k].pblk, 1) || read_next(r))
+		for (size_t k = 0; k < m->tree->n_node[l]; k++)
+			if (read_on(r, m->tree->node[l][k].pblk, 1) || read_next(r))
 				return 1;
 	for (size_t k = 0; k < m->n_ext; k++)
 		if (!m->ext[k].unwritten && read_on(r, m->ext[k].pblk, m->ext[k].len))

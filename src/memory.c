@@ -14,10 +14,10 @@
 #define MIB (1ull << 20)
 
 static const uint64_t plan_bytes[] = {
-	[PLAN_FILES] = 180, /* for each record of a file that has several */
-	[PLAN_FREE] = 200,  /* in the other modes, for each record and each free run */
-	[PLAN_SHRINK] = 200,
-	[PLAN_LAYOUT] = 300,
+	[PLAN_FILES] = 150, /* for each record of a file that has several */
+	[PLAN_FREE] = 180,  /* in the other modes, for each record and each free run */
+	[PLAN_SHRINK] = 180,
+	[PLAN_LAYOUT] = 270,
 };
 
 uint64_t run_commit_memory(const struct run *run)
@@ -51,7 +51,7 @@ int run_check_plan_memory(struct run *run, enum plan_mode mode, struct error *er
 {
 	uint64_t need;
 
-	run->known = scan_memory(run->s);
+	run->known = scan_memory(run->s) + ENGINE_MEMORY_PROGRAM;
 	if (!run->o->memory)
 		return 0;
 	need = run->known + records(run, mode) * plan_bytes[mode];

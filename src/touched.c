@@ -288,11 +288,11 @@ static bool same_map(const struct filemap *a, const struct filemap *b)
 		    x[i].unwritten != y[i].unwritten)
 			return false;
 	for (uint32_t l = 0; l < a->depth; l++) {
-		if (a->n_node[l] != b->n_node[l])
+		if (a->tree->n_node[l] != b->tree->n_node[l])
 			return false;
-		for (size_t i = 0; i < a->n_node[l]; i++)
-			if (a->node[l][i].pblk != b->node[l][i].pblk ||
-			    a->node[l][i].count != b->node[l][i].count)
+		for (size_t i = 0; i < a->tree->n_node[l]; i++)
+			if (a->tree->node[l][i].pblk != b->tree->node[l][i].pblk ||
+			    a->tree->node[l][i].count != b->tree->node[l][i].count)
 				return false;
 	}
 	return true;

@@ -70,6 +70,8 @@ struct engine_options {
 };
 
 #define ENGINE_MEMORY_DEFAULT (192ull << 20) /* bytes */
+/* Of --memory: code, libraries, and what is not counted. */
+#define ENGINE_MEMORY_PROGRAM (8ull << 20)
 #define ENGINE_BATCH_MIN      (1ull << 20)
 #define ENGINE_BATCH_DEFAULT  (256ull << 20) /* bytes copied in one batch */
 

@@ -54,21 +54,29 @@ struct records {
 	struct extent at[];
 };
 
-struct filemap {
-	struct extent *ext; /* in logical order, not overlapping */
-	size_t n_ext;
-	uint32_t depth;				  /* 0: everything is in the inode */
+/* What few files have: tree blocks; and with bigalloc all. */
+struct filemap_tree {
 	struct tree_node *node[EXTENT_MAX_DEPTH]; /* node[level]; level < depth */
 	size_t n_node[EXTENT_MAX_DEPTH];
-	bool indirect;	     /* block-mapped */
-	struct records *rec; /* bigalloc; else NULL: `ext` are the records */
+	struct records *rec; /* bigalloc */
+};
+
+/* 24 bytes: a snapshot has one for each file. */
+struct filemap {
+	struct extent *ext;	   /* in logical order, not overlapping */
+	struct filemap_tree *tree; /* NULL: depth is 0, and no bigalloc */
+	uint32_t n_ext;
+	uint8_t depth;	  /* 0: everything is in the inode */
+	bool indirect;	  /* block-mapped */
+	bool in_clusters; /* bigalloc: the records are tree->rec; else `ext` are */
+	bool pooled;	  /* `ext` lies in a block of the snapshot's, which frees it */
 };
 
 /* What tree blocks hold. */
 static inline const struct extent *filemap_records(const struct filemap *map, size_t *n)
 {
-	*n = map->rec ? map->rec->n : map->n_ext;
-	return map->rec ? map->rec->at : map->ext;
+	*n = map->in_clusters ? map->tree->rec->n : map->n_ext;
+	return map->in_clusters ? map->tree->rec->at : map->ext;
 }
 
 /* One interval to move; of one state (written or unwritten) and inside one source record run. 32
@@ -97,6 +105,8 @@ int filemap_copy(const struct filemap *in, struct filemap *out, struct error *er
 void filemap_release(
 	struct filemap *map); /* frees the arrays and zeroes it; fine on a zeroed one */
 void filemap_delta_release(struct filemap_delta *d);
+/* Gives the map a `tree` (all zero) if it has none. */
+int filemap_need_tree(struct filemap *map, struct error *err);
 
 /* Physical runs: records in logical order whose physical blocks adjoin count as one; holes don't
  * split. */

@@ -43,7 +43,8 @@ struct pairs_place {
 	uint32_t at[PAIRS_LEVELS];
 };
 
-void pairs_release(struct pairs *t); /* fine on a zeroed one, which is an empty tree */
+size_t pairs_bytes(const struct pairs *t); /* of memory that its nodes take */
+void pairs_release(struct pairs *t);	   /* fine on a zeroed one, which is an empty tree */
 int pairs_clone(const struct pairs *t, struct pairs *out, struct error *err);
 /* After it pairs_insert works `n` times, whatever is erased meanwhile. */
 int pairs_reserve(struct pairs *t, uint32_t n, struct error *err);

@@ -50,6 +50,7 @@ bool rangeset_best_fit(const struct rangeset *rs, uint64_t len, uint64_t near, s
 bool rangeset_longest(const struct rangeset *rs, struct range *out);
 
 size_t rangeset_count(const struct rangeset *rs);    /* ranges; O(1) */
+size_t rangeset_bytes(const struct rangeset *rs);    /* of memory; O(1) */
 uint64_t rangeset_blocks(const struct rangeset *rs); /* blocks in all; O(1) */
 
 #endif

@@ -39,7 +39,9 @@ struct scan_options {
 	bool order;	   /* read the names, for the snapshot's order */
 	const char *front; /* with order: the front list, one path or inode a line; may be NULL */
 	bool growth;	   /* with order: find out which files grow */
-	uint64_t memory; /* bytes; ERROR_USAGE, with what is needed, where it takes more; 0: any */
+	/* Bytes, and how many of them others have; ERROR_USAGE, with what is needed, where it takes
+	 * more; 0: any. */
+	uint64_t memory, taken;
 	/* Called by one thread at a time with groups done so far and in all; may be NULL. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;

@@ -39,12 +39,13 @@ enum leave_reason {
 	LEAVE_REASONS
 };
 
+/* 32 bytes, and 16 for each record: there may be many millions. */
 struct snapshot_file {
+	struct filemap map;
 	uint32_t ino;
 	uint8_t kind; /* enum file_kind */
 	bool grows;   /* it is expected to */
 	bool swap;    /* swap space: the place of its first block may be written down elsewhere */
-	struct filemap map;
 };
 
 /* Limits for one batch. Constants or read from the disk, never from the machine (invariant I10). */
@@ -60,6 +61,8 @@ struct snapshot {
 	struct geometry geo;
 	struct snapshot_file *file; /* movable files with at least one block, in inode order */
 	size_t n_file;
+	struct extent **pool; /* blocks of records that `pooled` maps point into; owned */
+	size_t n_pool;
 	uint32_t *left_ino; /* files left alone that have blocks and a reason other than
 			       LEAVE_NOTHING, inode order */
 	uint8_t *left_why;

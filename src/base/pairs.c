@@ -12,6 +12,11 @@ void pairs_release(struct pairs *t)
 	*t = (struct pairs){ 0 };
 }
 
+size_t pairs_bytes(const struct pairs *t)
+{
+	return t->leaf.used * sizeof(struct leaf) + t->inner.used * sizeof(struct inner);
+}
+
 static int clone_pool(const struct pairs_pool *p, struct pairs_pool *out, size_t size,
 		      struct error *err)
 {

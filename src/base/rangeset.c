@@ -290,6 +290,11 @@ size_t rangeset_count(const struct rangeset *rs)
 	return rs->by_address.count;
 }
 
+size_t rangeset_bytes(const struct rangeset *rs)
+{
+	return sizeof(*rs) + pairs_bytes(&rs->by_address) + pairs_bytes(&rs->by_length);
+}
+
 uint64_t rangeset_blocks(const struct rangeset *rs)
 {
 	return rs->blocks;

@@ -94,14 +94,14 @@ static int walk_nodes(const struct commit *c, const struct plan *p, const struct
 	for (uint32_t level = 0; level < map->depth; level++) {
 		struct node_view v = { .level = level, .below = below };
 
-		lblk = calloc(map->n_node[level] + 1, sizeof(*lblk));
+		lblk = calloc(map->tree->n_node[level] + 1, sizeof(*lblk));
 		if (!lblk) {
 			error_nomem(err, "checking a batch");
 			goto out;
 		}
-		for (size_t i = 0; i < map->n_node[level]; i++) {
-			v.pblk = map->node[level][i].pblk;
-			v.count = map->node[level][i].count;
+		for (size_t i = 0; i < map->tree->n_node[level]; i++) {
+			v.pblk = map->tree->node[level][i].pblk;
+			v.count = map->tree->node[level][i].count;
 			if (v.count)
 				lblk[i] = level ? below[v.first] : map->ext[v.first].lblk;
 			if (node_matters(c, p, r, own, &v) && fn(ctx, &v, err))
@@ -113,7 +113,7 @@ static int walk_nodes(const struct commit *c, const struct plan *p, const struct
 		lblk = NULL;
 	}
 	root.below = below;
-	root.count = (uint32_t)(map->depth ? map->n_node[map->depth - 1] : map->n_ext);
+	root.count = (uint32_t)(map->depth ? map->tree->n_node[map->depth - 1] : map->n_ext);
 	ret = fn(ctx, &root, err);
 out:
 	free(below);
@@ -189,7 +189,8 @@ static int compare_node(struct comparison *k, const uint8_t *buf, size_t size, u
 
 		if (v->level)
 			same = k->child[i].lblk == v->below[v->first + i] &&
-			       k->child[i].pblk == k->map->node[v->level - 1][v->first + i].pblk;
+			       k->child[i].pblk ==
+				       k->map->tree->node[v->level - 1][v->first + i].pblk;
 		else
 			same = k->ext[i].lblk == e->lblk && k->ext[i].pblk == e->pblk &&
 			       k->ext[i].len == e->len && k->ext[i].unwritten == e->unwritten;

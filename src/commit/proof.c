@@ -86,7 +86,7 @@ struct side {
 /* Goes up to `level`. False: no memory. */
 static bool raise(struct side *s, uint32_t level)
 {
-	size_t n = level < s->map->depth ? s->map->n_node[level] : 0, item = 0;
+	size_t n = level < s->map->depth ? s->map->tree->n_node[level] : 0, item = 0;
 
 	free(s->below);
 	s->below = s->first;
@@ -94,7 +94,7 @@ static bool raise(struct side *s, uint32_t level)
 	s->node = s->item = 0;
 	for (size_t i = 0; s->first && i < n; i++) {
 		s->first[i] = s->below ? s->below[item] : s->map->ext[item].lblk;
-		item += s->map->node[level][i].count;
+		item += s->map->tree->node[level][i].count;
 	}
 	return s->first != NULL;
 }
@@ -104,8 +104,9 @@ static bool same_items(const struct side *a, const struct side *b, uint32_t leve
 	for (size_t i = a->item, k = b->item; n--; i++, k++) {
 		const struct extent *x = &a->map->ext[i], *y = &b->map->ext[k];
 
-		if (level ? a->below[i] != b->below[k] || a->map->node[level - 1][i].pblk !=
-								  b->map->node[level - 1][k].pblk
+		if (level ? a->below[i] != b->below[k] ||
+				    a->map->tree->node[level - 1][i].pblk !=
+					    b->map->tree->node[level - 1][k].pblk
 			  : x->lblk != y->lblk || x->pblk != y->pblk || x->len != y->len ||
 				    x->unwritten != y->unwritten)
 			return false;
@@ -142,10 +143,10 @@ static bool same_blocks(struct blocks *a, struct blocks *b)
 static bool check_level(struct side *a, struct side *b, uint32_t level, struct blocks *written,
 			struct blocks *stay)
 {
-	size_t n_old = level < b->map->depth ? b->map->n_node[level] : 0;
+	size_t n_old = level < b->map->depth ? b->map->tree->n_node[level] : 0;
 
-	for (; a->node < a->map->n_node[level]; a->node++) {
-		const struct tree_node *t = &a->map->node[level][a->node], *old;
+	for (; a->node < a->map->tree->n_node[level]; a->node++) {
+		const struct tree_node *t = &a->map->tree->node[level][a->node], *old;
 
 		if (t->changed) {
 			written->at[written->n++] = t->pblk;
@@ -153,11 +154,11 @@ static bool check_level(struct side *a, struct side *b, uint32_t level, struct b
 			continue;
 		}
 		for (; b->node < n_old; b->item += old->count, b->node++) {
-			old = &b->map->node[level][b->node];
+			old = &b->map->tree->node[level][b->node];
 			if (old->pblk == t->pblk)
 				break;
 		}
-		if (b->node == n_old || b->map->node[level][b->node].count != t->count ||
+		if (b->node == n_old || b->map->tree->node[level][b->node].count != t->count ||
 		    !same_items(a, b, level, t->count))
 			return false;
 		stay->at[stay->n++] = t->pblk;
@@ -179,8 +180,8 @@ static const char *check_accounts(const struct filemap *before, const struct fil
 	add(stay, d->freed, d->n_freed);
 	other->n = 0;
 	for (uint32_t l = 0; l < before->depth; l++)
-		for (size_t i = 0; i < before->n_node[l]; i++)
-			other->at[other->n++] = before->node[l][i].pblk;
+		for (size_t i = 0; i < before->tree->n_node[l]; i++)
+			other->at[other->n++] = before->tree->node[l][i].pblk;
 	return same_blocks(stay, other) ? NULL : "a tree block is lost, or comes from nowhere";
 }
 

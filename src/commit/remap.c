@@ -22,8 +22,8 @@ static size_t changed_nodes(const struct filemap *map)
 	size_t n = 0;
 
 	for (uint32_t level = 0; level < map->depth; level++)
-		for (size_t i = 0; i < map->n_node[level]; i++)
-			n += map->node[level][i].changed != 0;
+		for (size_t i = 0; i < map->tree->n_node[level]; i++)
+			n += map->tree->node[level][i].changed != 0;
 	return n;
 }
 
@@ -63,7 +63,7 @@ static int in_blocks(const struct commit *c, struct remap *r, struct error *err)
 {
 	struct filemap after;
 
-	if (!r->before->rec)
+	if (!r->before->in_clusters)
 		return 0;
 	if (filemap_in_blocks(r->before, &r->in_blocks, err) ||
 	    filemap_in_blocks(&r->after, &after, err))
@@ -166,8 +166,8 @@ uint64_t inode_block(const struct commit *c, uint32_t ino)
 static int write_nodes(struct commit *c, const struct remap *r, uint8_t *buf, struct error *err)
 {
 	for (uint32_t level = 0; level < r->after.depth; level++) {
-		for (size_t i = 0; i < r->after.n_node[level]; i++) {
-			const struct tree_node *node = &r->after.node[level][i];
+		for (size_t i = 0; i < r->after.tree->n_node[level]; i++) {
+			const struct tree_node *node = &r->after.tree->node[level][i];
 			errcode_t rc;
 
 			if (!node->changed)

@@ -18,9 +18,9 @@ struct filemap tree_in_blocks(const struct filemap *map)
 {
 	struct filemap blocks = *map;
 
-	blocks.ext = map->rec->at;
-	blocks.n_ext = map->rec->n;
-	blocks.rec = NULL;
+	blocks.ext = map->tree->rec->at;
+	blocks.n_ext = (uint32_t)map->tree->rec->n;
+	blocks.in_clusters = false;
 	return blocks;
 }
 
@@ -87,7 +87,7 @@ static const char *add_record(struct maker *k, const struct extent *e)
 	return NULL;
 }
 
-/* Stretches from records: `map->ext` becomes `map->rec`. */
+/* Stretches from records: `map->ext` becomes `tree->rec`. */
 static int make_stretches(struct filemap *map, uint32_t ratio, const char **wrong,
 			  struct error *err)
 {
@@ -98,7 +98,7 @@ static int make_stretches(struct filemap *map, uint32_t ratio, const char **wron
 	*wrong = NULL;
 	/* A record gives its inner clusters, over two stretches at most, and its last one. */
 	k.ext = reallocarray(NULL, map->n_ext + 1, 4 * sizeof(*k.ext));
-	if (!rec || !k.ext) {
+	if (!rec || !k.ext || filemap_need_tree(map, err)) {
 		free(rec);
 		free(k.ext);
 		return error_nomem(err, "clusters of a file");
@@ -115,21 +115,24 @@ static int make_stretches(struct filemap *map, uint32_t ratio, const char **wron
 	rec->n = map->n_ext;
 	if (rec->n)
 		memcpy(rec->at, map->ext, rec->n * sizeof(*rec->at));
-	free(map->ext);
+	if (!map->pooled)
+		free(map->ext);
+	map->pooled = false;
 	map->ext = realloc(k.ext, (k.n + 1) * sizeof(*k.ext));
 	if (!map->ext)
 		map->ext = k.ext;
-	map->n_ext = k.n;
-	map->rec = rec;
+	map->n_ext = (uint32_t)k.n;
+	map->tree->rec = rec;
+	map->in_clusters = true;
 	return 0;
 }
 
 int filemap_to_clusters(struct filemap *map, uint32_t ratio, const char **wrong, struct error *err)
 {
-	assert(ratio > 1 && !map->rec && !map->indirect);
+	assert(ratio > 1 && !map->in_clusters && !map->indirect);
 	for (uint32_t l = 0; l < map->depth; l++) {
-		for (size_t i = 0; i < map->n_node[l]; i++) {
-			if (map->node[l][i].pblk % ratio) {
+		for (size_t i = 0; i < map->tree->n_node[l]; i++) {
+			if (map->tree->node[l][i].pblk % ratio) {
 				*wrong = "a tree block does not begin a cluster";
 				return -1;
 			}
@@ -138,8 +141,8 @@ int filemap_to_clusters(struct filemap *map, uint32_t ratio, const char **wrong,
 	if (make_stretches(map, ratio, wrong, err))
 		return -1;
 	for (uint32_t l = 0; l < map->depth; l++)
-		for (size_t i = 0; i < map->n_node[l]; i++)
-			map->node[l][i].pblk /= ratio;
+		for (size_t i = 0; i < map->tree->n_node[l]; i++)
+			map->tree->node[l][i].pblk /= ratio;
 	return 0;
 }
 
@@ -150,8 +153,8 @@ int filemap_in_blocks(const struct filemap *in, struct filemap *out, struct erro
 	if (filemap_copy(&blocks, out, err))
 		return -1;
 	for (uint32_t l = 0; l < out->depth; l++)
-		for (size_t i = 0; i < out->n_node[l]; i++)
-			out->node[l][i].pblk *= in->rec->ratio;
+		for (size_t i = 0; i < out->tree->n_node[l]; i++)
+			out->tree->node[l][i].pblk *= in->tree->rec->ratio;
 	return 0;
 }
 
@@ -175,8 +178,8 @@ static int check_moves(const struct filemap *in, const struct move *moves, size_
 static int moves_in_blocks(const struct filemap *in, const struct move *moves, size_t n,
 			   struct move **out, size_t *n_out, struct error *err)
 {
-	uint64_t ratio = in->rec->ratio;
-	struct move *to = reallocarray(NULL, in->rec->n + n, sizeof(*to));
+	uint64_t ratio = in->tree->rec->ratio;
+	struct move *to = reallocarray(NULL, in->tree->rec->n + n, sizeof(*to));
 	size_t k = 0, rec = 0;
 
 	if (!to)
@@ -185,8 +188,8 @@ static int moves_in_blocks(const struct filemap *in, const struct move *moves, s
 		const struct move *m = &moves[i];
 		uint64_t first = m->lblk * ratio, end = first + m->len * ratio;
 
-		for (; rec < in->rec->n; rec++) {
-			const struct extent *e = &in->rec->at[rec];
+		for (; rec < in->tree->rec->n; rec++) {
+			const struct extent *e = &in->tree->rec->at[rec];
 			uint64_t a = e->lblk > first ? e->lblk : first;
 			uint64_t z = (uint64_t)e->lblk + e->len;
 
@@ -227,7 +230,7 @@ int tree_move_clusters(const struct filemap *in, const struct move *moves, size_
 	    filemap_move(&blocks, of_blocks, n_blocks, block_size, how, take, n_take, need, &next,
 			 &d, err))
 		goto out;
-	if (make_stretches(&next, in->rec->ratio, &wrong, err)) {
+	if (make_stretches(&next, in->tree->rec->ratio, &wrong, err)) {
 		if (wrong)
 			error_set(err, ERROR_OPERATION, "moves that can't be: %s", wrong);
 		goto out;

@@ -17,29 +17,45 @@ static void *copy_array(const void *from, size_t n, size_t size)
 	return to;
 }
 
+int filemap_need_tree(struct filemap *map, struct error *err)
+{
+	if (!map->tree)
+		map->tree = calloc(1, sizeof(*map->tree));
+	return map->tree ? 0 : error_nomem(err, "a file's tree");
+}
+
+static bool copy_tree(const struct filemap *in, struct filemap_tree *out)
+{
+	for (uint32_t l = 0; l < in->depth; l++) {
+		if (!in->tree->n_node[l])
+			continue;
+		out->node[l] =
+			copy_array(in->tree->node[l], in->tree->n_node[l], sizeof(*out->node[l]));
+		if (!out->node[l])
+			return false;
+		out->n_node[l] = in->tree->n_node[l];
+	}
+	if (in->in_clusters) {
+		const struct records *rec = in->tree->rec;
+
+		out->rec = copy_array(rec, 1, sizeof(*rec) + rec->n * sizeof(*rec->at));
+	}
+	return !in->in_clusters || out->rec;
+}
+
 int filemap_copy(const struct filemap *in, struct filemap *out, struct error *err)
 {
 	struct filemap m = { .n_ext = in->n_ext, .depth = in->depth, .indirect = in->indirect };
 
+	m.in_clusters = in->in_clusters;
 	if (in->n_ext) {
 		m.ext = copy_array(in->ext, in->n_ext, sizeof(*m.ext));
 		if (!m.ext)
 			goto nomem;
 	}
-	for (uint32_t l = 0; l < in->depth; l++) {
-		if (!in->n_node[l])
-			continue;
-		m.node[l] = copy_array(in->node[l], in->n_node[l], sizeof(*m.node[l]));
-		if (!m.node[l])
-			goto nomem;
-		m.n_node[l] = in->n_node[l];
-	}
-	if (in->rec) {
-		m.rec = copy_array(in->rec, 1,
-				   sizeof(*in->rec) + in->rec->n * sizeof(*in->rec->at));
-		if (!m.rec)
-			goto nomem;
-	}
+	if ((in->depth || in->in_clusters) &&
+	    (filemap_need_tree(&m, err) || !copy_tree(in, m.tree)))
+		goto nomem;
 	*out = m;
 	return 0;
 nomem:
@@ -49,10 +65,13 @@ nomem:
 
 void filemap_release(struct filemap *map)
 {
-	free(map->ext);
-	free(map->rec);
-	for (uint32_t l = 0; l < EXTENT_MAX_DEPTH; l++)
-		free(map->node[l]);
+	if (!map->pooled)
+		free(map->ext);
+	for (uint32_t l = 0; map->tree && l < EXTENT_MAX_DEPTH; l++)
+		free(map->tree->node[l]);
+	if (map->tree)
+		free(map->tree->rec);
+	free(map->tree);
 	memset(map, 0, sizeof(*map));
 }
 
@@ -89,7 +108,7 @@ size_t filemap_nodes(const struct filemap *map)
 	size_t nodes = 0;
 
 	for (uint32_t l = 0; l < map->depth; l++)
-		nodes += map->n_node[l];
+		nodes += map->tree->n_node[l];
 	return nodes;
 }
 
@@ -146,7 +165,7 @@ const char *filemap_check(const struct filemap *map, uint32_t block_size)
 	uint32_t per = geometry_node_records(block_size);
 	size_t items = map->n_ext;
 
-	if (map->rec) {
+	if (map->in_clusters) {
 		const struct filemap blocks = tree_in_blocks(map);
 
 		return filemap_check(&blocks, block_size);
@@ -158,14 +177,14 @@ const char *filemap_check(const struct filemap *map, uint32_t block_size)
 	for (uint32_t l = 0; l < map->depth; l++) {
 		size_t sum = 0;
 
-		for (size_t i = 0; i < map->n_node[l]; i++) {
-			if (!map->node[l][i].count || map->node[l][i].count > per)
+		for (size_t i = 0; i < map->tree->n_node[l]; i++) {
+			if (!map->tree->node[l][i].count || map->tree->node[l][i].count > per)
 				return "a tree block's count is out of range";
-			sum += map->node[l][i].count;
+			sum += map->tree->node[l][i].count;
 		}
 		if (sum != items)
 			return "tree blocks don't add up";
-		items = map->n_node[l];
+		items = map->tree->n_node[l];
 	}
 	if (items > EXTENT_ROOT_RECORDS || (map->depth && !items))
 		return "the root's count is out of range";

@@ -72,7 +72,7 @@ static void advance(const struct filemap *map, size_t *at, uint32_t top, size_t 
 		size_t child = at[l - 1];
 
 		for (size_t i = at[l]; i < target; i++)
-			child += map->node[l - 1][i].count;
+			child += map->tree->node[l - 1][i].count;
 		at[l] = target;
 		target = child;
 	}
@@ -88,7 +88,7 @@ static void put_entries(const struct filemap *map, uint32_t depth, size_t first,
 	for (size_t i = first; i < first + n; i++, p += ENTRY_SIZE) {
 		advance(map, at, depth, i);
 		if (depth)
-			put_index(p, map->ext[at[0]].lblk, map->node[depth - 1][i].pblk);
+			put_index(p, map->ext[at[0]].lblk, map->tree->node[depth - 1][i].pblk);
 		else
 			put_record(p, &map->ext[i]);
 	}
@@ -100,11 +100,11 @@ void filemap_encode_node(const struct filemap *map, uint32_t level, size_t index
 	uint32_t per = geometry_node_records(block_size), count;
 	size_t first = 0;
 
-	assert(!map->rec && level < map->depth && index < map->n_node[level]);
-	count = map->node[level][index].count;
+	assert(!map->in_clusters && level < map->depth && index < map->tree->n_node[level]);
+	count = map->tree->node[level][index].count;
 	assert(count <= per);
 	for (size_t i = 0; i < index; i++)
-		first += map->node[level][i].count;
+		first += map->tree->node[level][i].count;
 	memset(buf, 0, block_size);
 	put_header(buf, count, per, level);
 	put_entries(map, level, first, count, buf + HEADER_SIZE);
@@ -112,9 +112,9 @@ void filemap_encode_node(const struct filemap *map, uint32_t level, size_t index
 
 void filemap_encode_root(const struct filemap *map, uint8_t root[60])
 {
-	size_t n = map->depth ? map->n_node[map->depth - 1] : map->n_ext;
+	size_t n = map->depth ? map->tree->n_node[map->depth - 1] : map->n_ext;
 
-	assert(!map->rec && n <= EXTENT_ROOT_RECORDS);
+	assert(!map->in_clusters && n <= EXTENT_ROOT_RECORDS);
 	memset(root, 0, ROOT_SIZE);
 	put_header(root, (uint32_t)n, EXTENT_ROOT_RECORDS, map->depth);
 	put_entries(map, map->depth, 0, n, root + HEADER_SIZE);

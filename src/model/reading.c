@@ -59,8 +59,8 @@ void state_reading(const struct state *st, struct reading *out)
 		bool first = true;
 
 		for (uint32_t l = m->depth; l-- > 0;)
-			for (size_t k = 0; k < m->n_node[l]; k++)
-				read_blocks(&r, m->node[l][k].pblk, 1, true);
+			for (size_t k = 0; k < m->tree->n_node[l]; k++)
+				read_blocks(&r, m->tree->node[l][k].pblk, 1, true);
 		for (size_t k = 0; k < m->n_ext; k++) {
 			if (m->ext[k].unwritten)
 				continue;

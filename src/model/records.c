@@ -123,7 +123,7 @@ static bool joins_behind(const struct filemap *in, const struct move *m, size_t 
 int tree_find_spans(struct build *b, struct error *err)
 {
 	const struct filemap *in = b->in;
-	size_t rec = 0, leaf = 0, leaf_end = in->depth ? in->node[0][0].count : in->n_ext;
+	size_t rec = 0, leaf = 0, leaf_end = in->depth ? in->tree->node[0][0].count : in->n_ext;
 	uint64_t done = 0;
 
 	for (size_t i = 0; i < b->n_move; i++) {
@@ -145,10 +145,10 @@ int tree_find_spans(struct build *b, struct error *err)
 		rec = last;
 		/* An earlier move may have gone beyond `a` already; its span then holds it. */
 		while (leaf_end <= a)
-			leaf_end += in->node[0][++leaf].count;
+			leaf_end += in->tree->node[0][++leaf].count;
 		a = leaf;
 		while (leaf_end <= z)
-			leaf_end += in->node[0][++leaf].count;
+			leaf_end += in->tree->node[0][++leaf].count;
 		tree_add_span(b, a, leaf);
 	}
 	return 0;
@@ -157,14 +157,14 @@ int tree_find_spans(struct build *b, struct error *err)
 int tree_make_records(struct build *b, struct error *err)
 {
 	const struct filemap *in = b->in;
-	size_t leaves = in->depth ? in->n_node[0] : 1, rec = 0, at = 0, s = 0;
+	size_t leaves = in->depth ? in->tree->n_node[0] : 1, rec = 0, at = 0, s = 0;
 
 	/* Each end of a move splits one record at most. */
 	b->out.ext = malloc((in->n_ext + 2 * b->n_move) * sizeof(*b->out.ext));
 	if (!b->out.ext)
 		return error_nomem(err, "moving a file's mapping");
 	for (size_t i = 0, floor = 0; i < leaves; i++) {
-		size_t n = in->depth ? in->node[0][i].count : in->n_ext;
+		size_t n = in->depth ? in->tree->node[0][i].count : in->n_ext;
 		struct span *sp = s < b->n_span && b->span[s].first <= i ? &b->span[s] : NULL;
 
 		if (sp && sp->first == i)

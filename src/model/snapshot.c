@@ -11,6 +11,9 @@ void snapshot_free(struct snapshot *s)
 	for (size_t i = 0; i < s->n_file; i++)
 		filemap_release(&s->file[i].map);
 	free(s->file);
+	for (size_t i = 0; i < s->n_pool; i++)
+		free(s->pool[i]);
+	free(s->pool);
 	free(s->left_ino);
 	free(s->left_why);
 	free(s->left_runs);

@@ -162,11 +162,13 @@ static int parse_file(struct parser *p, struct error *err)
 	    array_reserve(&s->file, &p->cap_file, s->n_file + 1, sizeof(*s->file), err))
 		return -1;
 	f.kind = (uint8_t)kind;
-	f.map.depth = (uint32_t)depth;
+	f.map.depth = (uint8_t)depth;
 	f.map.indirect = text_word(&p->t, "indirect");
 	f.grows = text_word(&p->t, "grows");
 	s->file[s->n_file] = f;
 	p->file = &s->file[s->n_file++];
+	if (depth && filemap_need_tree(&p->file->map, err))
+		return -1;
 	p->cap_ext = 0;
 	memset(p->cap_node, 0, sizeof(p->cap_node));
 	return 0;
@@ -209,10 +211,10 @@ static int parse_node(struct parser *p, struct error *err)
 	    text_number(&p->t, "count", 1, geometry_node_records(p->s->geo.block_size), &count,
 			err) ||
 	    claim(p, pblk, 1, err) ||
-	    array_reserve(&m->node[level], &p->cap_node[level], m->n_node[level] + 1,
-			  sizeof(*m->node[level]), err))
+	    array_reserve(&m->tree->node[level], &p->cap_node[level], m->tree->n_node[level] + 1,
+			  sizeof(*m->tree->node[level]), err))
 		return -1;
-	m->node[level][m->n_node[level]++] =
+	m->tree->node[level][m->tree->n_node[level]++] =
 		(struct tree_node){ .pblk = pblk, .count = (uint32_t)count };
 	return 0;
 }
@@ -308,8 +310,8 @@ static int close_clusters(struct parser *p, const char **wrong, struct error *er
 		return 0;
 	}
 	for (uint32_t l = 0; l < m->depth; l++)
-		for (size_t i = 0; i < m->n_node[l]; i++)
-			m->node[l][i].pblk *= ratio;
+		for (size_t i = 0; i < m->tree->n_node[l]; i++)
+			m->tree->node[l][i].pblk *= ratio;
 	if (filemap_to_clusters(m, ratio, wrong, err))
 		return *wrong ? 0 : -1;
 	for (size_t i = 0; i < m->n_ext; i++)

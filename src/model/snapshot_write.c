@@ -61,10 +61,10 @@ static void dump_file(const struct snapshot_file *f, struct text_out *to)
 			 (unsigned long)e[i].len, (unsigned long long)e[i].pblk,
 			 e[i].unwritten ? " u" : "");
 	for (uint32_t l = 0; l < m->depth; l++)
-		for (size_t i = 0; i < m->n_node[l]; i++)
+		for (size_t i = 0; i < m->tree->n_node[l]; i++)
 			text_put(to, "node %lu %llu %lu\n", (unsigned long)l,
-				 (unsigned long long)m->node[l][i].pblk,
-				 (unsigned long)m->node[l][i].count);
+				 (unsigned long long)m->tree->node[l][i].pblk,
+				 (unsigned long)m->tree->node[l][i].count);
 }
 
 static void dump_ranges(const char *word, const struct rangeset *rs, struct text_out *to)

@@ -99,8 +99,8 @@ static void repack_span(struct build *b, struct span *s, const struct tree_node 
 static int repack_level(struct build *b, uint32_t level, const struct extent *old_item,
 			const struct extent *new_item, struct error *err)
 {
-	const struct tree_node *old = b->in->node[level];
-	size_t n_old = b->in->n_node[level], n_new = n_old, o = 0;
+	const struct tree_node *old = b->in->tree->node[level];
+	size_t n_old = b->in->tree->n_node[level], n_new = n_old, o = 0;
 	struct tree_node *to;
 
 	for (struct span *s = b->span; s < b->span + b->n_span; s++) {
@@ -112,9 +112,13 @@ static int repack_level(struct build *b, uint32_t level, const struct extent *ol
 	to = malloc(n_new * sizeof(*to));
 	if (!to)
 		return error_nomem(err, "moving a file's mapping");
-	b->out.node[level] = to;
-	b->out.n_node[level] = n_new;
-	b->out.depth = level + 1;
+	if (filemap_need_tree(&b->out, err)) {
+		free(to);
+		return -1;
+	}
+	b->out.tree->node[level] = to;
+	b->out.tree->n_node[level] = n_new;
+	b->out.depth = (uint8_t)(level + 1);
 	for (struct span *s = b->span; o < n_old;) {
 		if (s < b->span + b->n_span && s->first == o) {
 			repack_span(b, s, old + o, old_item, new_item, to);
@@ -148,7 +152,7 @@ static void raise_items(const struct tree_node *node, size_t n, const struct ext
 /* Turns the spans of a level into those of the level above; they can only become fewer. */
 static void raise_spans(struct build *b, uint32_t level)
 {
-	const struct tree_node *parent = b->in->node[level + 1];
+	const struct tree_node *parent = b->in->tree->node[level + 1];
 	size_t n = b->n_span, p = 0, end = parent[0].count;
 
 	b->n_span = 0;
@@ -184,13 +188,15 @@ static int grow(struct build *b, size_t items, struct error *err)
 			return error_set(err, ERROR_OPERATION,
 					 "the extent tree would get deeper than %u levels",
 					 EXTENT_MAX_DEPTH);
-		m->node[m->depth] = malloc(n * sizeof(struct tree_node));
-		if (!m->node[m->depth])
+		if (filemap_need_tree(m, err))
+			return -1;
+		m->tree->node[m->depth] = malloc(n * sizeof(struct tree_node));
+		if (!m->tree->node[m->depth])
 			return error_nomem(err, "growing an extent tree");
 		for (size_t i = 0; i < n; i++, items -= b->per)
-			m->node[m->depth][i] =
+			m->tree->node[m->depth][i] =
 				new_node(b, items < b->per ? (uint32_t)items : b->per);
-		m->n_node[m->depth++] = n;
+		m->tree->n_node[m->depth++] = n;
 		items = n;
 	}
 	return 0;
@@ -199,7 +205,7 @@ static int grow(struct build *b, size_t items, struct error *err)
 static int make_tree(struct build *b, struct error *err)
 {
 	const struct filemap *in = b->in;
-	size_t leaves = in->depth ? in->n_node[0] : 0, n_new = 0;
+	size_t leaves = in->depth ? in->tree->n_node[0] : 0, n_new = 0;
 	const struct extent *old_item = in->ext, *new_item = b->out.ext;
 	struct extent *old_up = NULL, *new_up = NULL;
 	int rc = -1;
@@ -211,15 +217,15 @@ static int make_tree(struct build *b, struct error *err)
 	for (uint32_t l = 0; l < in->depth; l++) {
 		if (repack_level(b, l, old_item, new_item, err))
 			goto out;
-		n_new = b->out.n_node[l];
+		n_new = b->out.tree->n_node[l];
 		if (!new_up)
 			new_up = malloc(n_new * sizeof(*new_up));
 		if (!old_up || !new_up) {
 			error_nomem(err, "moving a file's mapping");
 			goto out;
 		}
-		raise_items(in->node[l], in->n_node[l], old_item, old_up);
-		raise_items(b->out.node[l], n_new, new_item, new_up);
+		raise_items(in->tree->node[l], in->tree->n_node[l], old_item, old_up);
+		raise_items(b->out.tree->node[l], n_new, new_item, new_up);
 		old_item = old_up;
 		new_item = new_up;
 		if (l + 1 < in->depth)
@@ -240,8 +246,8 @@ static void put_together(struct build *b)
 	if (b->taken > b->n_take)
 		return;
 	for (uint32_t l = b->out.depth; l-- > 0;)
-		for (size_t i = 0; i < b->out.n_node[l]; i++)
-			b->out.node[l][i].pblk = b->take[k++];
+		for (size_t i = 0; i < b->out.tree->n_node[l]; i++)
+			b->out.tree->node[l][i].pblk = b->take[k++];
 }
 
 /* Merges all records and, if that needs fewer nodes or the tree shall be made anew, makes one from
@@ -264,8 +270,8 @@ static int minimise(struct build *b, uint32_t block_size, struct error *err)
 	b->out = all;
 	b->n_spare = b->next_spare = b->taken = 0;
 	for (uint32_t l = 0; l < b->in->depth; l++)
-		for (size_t i = 0; i < b->in->n_node[l]; i++)
-			b->spare[b->n_spare++] = b->in->node[l][i].pblk;
+		for (size_t i = 0; i < b->in->tree->n_node[l]; i++)
+			b->spare[b->n_spare++] = b->in->tree->node[l][i].pblk;
 	if (grow(b, b->out.n_ext, err))
 		return -1;
 	if (b->together)
@@ -293,8 +299,8 @@ static int make_delta(struct build *b, struct filemap_delta *d, struct error *er
 	if (!kept)
 		return error_nomem(err, "listing tree blocks");
 	for (uint32_t l = 0; l < b->out.depth; l++) {
-		for (size_t i = 0; i < b->out.n_node[l]; i++) {
-			struct tree_node *t = &b->out.node[l][i];
+		for (size_t i = 0; i < b->out.tree->n_node[l]; i++) {
+			struct tree_node *t = &b->out.tree->node[l][i];
 
 			if (t->changed == NODE_KEPT)
 				kept[d->n_kept++] = t->pblk;
@@ -378,7 +384,7 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 	const char *wrong;
 	int rc = -1;
 
-	if (in->rec)
+	if (in->in_clusters)
 		return tree_move_clusters(in, moves, n, block_size, how, take, n_take, need, out,
 					  delta, err);
 	wrong = filemap_check(in, block_size);

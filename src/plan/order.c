@@ -53,8 +53,8 @@ static int give_up(struct order *o, size_t file, struct error *err)
 	if (!m->depth || o->runs.n < 2 || pack_least_records(m) > EXTENT_ROOT_RECORDS)
 		return 0;
 	for (uint32_t l = 0; l < m->depth; l++) {
-		for (size_t i = 0; i < m->n_node[l]; i++) {
-			if (add_range(o, m->node[l][i].pblk, 1, err))
+		for (size_t i = 0; i < m->tree->n_node[l]; i++) {
+			if (add_range(o, m->tree->node[l][i].pblk, 1, err))
 				return -1;
 		}
 	}

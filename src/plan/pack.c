@@ -86,8 +86,8 @@ static int give_up_place(struct pack *pk, size_t file, struct error *err)
 	if (!m->depth || pack_least_records(m) > EXTENT_ROOT_RECORDS)
 		return 0;
 	for (uint32_t l = 0; l < m->depth; l++) {
-		for (size_t i = 0; i < m->n_node[l]; i++) {
-			if (add_range(&pk->given, m->node[l][i].pblk, 1, err))
+		for (size_t i = 0; i < m->tree->n_node[l]; i++) {
+			if (add_range(&pk->given, m->tree->node[l][i].pblk, 1, err))
 				return -1;
 		}
 	}

@@ -390,8 +390,8 @@ static uint64_t *sorted_nodes(const struct filemap *map, size_t *n)
 	uint64_t *at = malloc((filemap_nodes(map) + 1) * sizeof(*at));
 	*n = 0;
 	for (uint32_t l = 0; at && l < map->depth; l++) {
-		for (size_t i = 0; i < map->n_node[l]; i++)
-			at[(*n)++] = map->node[l][i].pblk;
+		for (size_t i = 0; i < map->tree->n_node[l]; i++)
+			at[(*n)++] = map->tree->node[l][i].pblk;
 	}
 	if (at && *n > 1)
 		qsort(at, *n, sizeof(*at), sort_compare_u64);

@@ -46,8 +46,8 @@ uint64_t trees_least(const struct state *st, size_t file)
 bool trees_lie_at(const struct filemap *m, uint64_t start)
 {
 	for (uint32_t l = m->depth; l-- > 0;) {
-		for (size_t i = 0; i < m->n_node[l]; i++) {
-			if (m->node[l][i].pblk != start++)
+		for (size_t i = 0; i < m->tree->n_node[l]; i++) {
+			if (m->tree->node[l][i].pblk != start++)
 				return false;
 		}
 	}
@@ -59,8 +59,8 @@ uint64_t trees_seeks(const struct filemap *m, uint64_t *first)
 	uint64_t seeks = 0, next = 0;
 	bool any = false;
 	for (uint32_t l = m->depth; l-- > 0;) {
-		for (size_t i = 0; i < m->n_node[l]; i++) {
-			uint64_t at = m->node[l][i].pblk;
+		for (size_t i = 0; i < m->tree->n_node[l]; i++) {
+			uint64_t at = m->tree->node[l][i].pblk;
 			if (!any)
 				*first = at;
 			seeks += any && at != next;
@@ -132,8 +132,8 @@ static uint64_t distance(const struct filemap *m)
 {
 	uint64_t sum = 0;
 	for (uint32_t l = 0; l < m->depth; l++) {
-		for (size_t i = 0; i < m->n_node[l]; i++)
-			sum += apart(m->node[l][i].pblk, m->ext[0].pblk);
+		for (size_t i = 0; i < m->tree->n_node[l]; i++)
+			sum += apart(m->tree->node[l][i].pblk, m->ext[0].pblk);
 	}
 	return sum;
 }

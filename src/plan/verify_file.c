@@ -93,8 +93,8 @@ static const struct image *image_of(struct check *c, size_t file)
 		verify_push(im, (struct piece){ e->lblk, e->len, e->pblk, e->unwritten });
 	}
 	for (uint32_t l = 0; l < map->depth; l++) {
-		for (size_t i = 0; i < map->n_node[l]; i++)
-			im->node[im->n_node++] = map->node[l][i].pblk;
+		for (size_t i = 0; i < map->tree->n_node[l]; i++)
+			im->node[im->n_node++] = map->tree->node[l][i].pblk;
 	}
 	return verify_sort(c, im->node, im->n_node) ? im : NULL;
 }

@@ -25,8 +25,8 @@ static void add_file(struct picture *p, const struct filemap *m, bool fragmented
 	for (size_t i = 0; i < m->n_ext; i++)
 		add(p, m->ext[i].pblk, m->ext[i].len, class);
 	for (uint32_t level = 0; level < m->depth; level++)
-		for (size_t i = 0; i < m->n_node[level]; i++)
-			add(p, m->node[level][i].pblk, 1, class);
+		for (size_t i = 0; i < m->tree->n_node[level]; i++)
+			add(p, m->tree->node[level][i].pblk, 1, class);
 }
 
 static void add_flow(struct picture *p, uint64_t from, uint64_t to, uint64_t len)

@@ -6,13 +6,13 @@
 static int check_nodes(const struct source *src, const struct snapshot_file *f, struct error *err)
 {
 	for (uint32_t l = 0; l < f->map.depth; l++)
-		for (size_t i = 0; i < f->map.n_node[l]; i++)
-			if (f->map.node[l][i].pblk % src->geo->cluster_blocks)
+		for (size_t i = 0; i < f->map.tree->n_node[l]; i++)
+			if (f->map.tree->node[l][i].pblk % src->geo->cluster_blocks)
 				return error_set(err, ERROR_USAGE,
 						 "%s: not supported: tree block %llu of inode %u "
 						 "does not begin a cluster",
 						 volume_arg(src->v),
-						 (unsigned long long)f->map.node[l][i].pblk,
+						 (unsigned long long)f->map.tree->node[l][i].pblk,
 						 f->ino);
 	return 0;
 }

@@ -44,7 +44,8 @@ static void scan_group(const struct collector *c, uint32_t group, struct scratch
 	p->failed = freespace_claim_metadata(src, group,
 					     source_is_bigalloc(src) ? &p->h.meta : &p->h.claims,
 					     &p->err) ||
-		    inodes_scan_group(src, group, s, &p->h, &p->err);
+		    inodes_scan_group(src, group, s, &p->h, &p->err) ||
+		    harvest_settle(&p->h, source_is_bigalloc(src), &p->err);
 }
 
 static void part_free(struct part *p)
@@ -191,87 +192,79 @@ static int claim_xattrs(const struct source *src, struct harvest *h, struct erro
 	return 0;
 }
 
-/* Claims of the files whose mappings were not known with the inode alone, or are block-mapped, or
- * in clusters. */
-static int claim_trees(struct harvest *h, struct error *err)
-{
-	size_t left = 0;
-
-	for (size_t i = 0; i < h->n_file; i++) {
-		const struct filemap *m = &h->file[i].map;
-		uint32_t ino = h->file[i].ino;
-		enum owner owner;
-
-		if (!m->depth && !m->indirect && !m->rec)
-			continue;
-		while (left < h->n_left && h->left[left].ino < ino)
-			left++;
-		owner = left < h->n_left && h->left[left].ino == ino ? OWNER_FIXED : OWNER_MOVABLE;
-		for (uint32_t l = 0; l < m->depth; l++)
-			for (size_t k = 0; k < m->n_node[l]; k++)
-				if (claims_add(&h->claims, m->node[l][k].pblk, 1, owner, ino, err))
-					return -1;
-		for (size_t k = 0; k < m->n_ext; k++)
-			if (claims_add(&h->claims, m->ext[k].pblk, m->ext[k].len, owner, ino, err))
-				return -1;
-	}
-	return 0;
-}
-
 /* The files to move: all but those that `left` holds. Sets their runs there. */
 static void sort_out_files(struct harvest *h, struct snapshot *s)
 {
-	size_t kept = 0, left = 0;
+	size_t kept = 0, from = 0;
 
 	for (size_t i = 0; i < h->n_left; i++) {
-		if (h->left[i].file != NO_FILE) {
-			const struct filemap *m = &h->file[h->left[i].file].map;
+		struct left *l = &h->left[i];
 
-			h->left[i].runs = filemap_runs(m->ext, m->n_ext);
+		if (l->file != NO_FILE) {
+			struct filemap *m = &h->file[l->file].map;
+
+			l->runs = filemap_runs(m->ext, m->n_ext);
+			filemap_release(m);
+			memmove(h->file + kept, h->file + from,
+				(l->file - from) * sizeof(*h->file));
+			kept += l->file - from;
+			from = l->file + 1;
 		}
-		s->left_ino[i] = h->left[i].ino;
-		s->left_why[i] = h->left[i].why;
-		s->left_runs[i] = h->left[i].runs;
-		s->count[h->left[i].why]++;
+		s->left_ino[i] = l->ino;
+		s->left_why[i] = l->why;
+		s->left_runs[i] = l->runs;
+		s->count[l->why]++;
 	}
 	s->n_left = h->n_left;
-	for (size_t i = 0; i < h->n_file; i++) {
-		while (left < h->n_left && h->left[left].ino < h->file[i].ino)
-			left++;
-		if (left < h->n_left && h->left[left].ino == h->file[i].ino)
-			filemap_release(&h->file[i].map);
-		else
-			h->file[kept++] = h->file[i];
-	}
+	if (h->n_file > from)
+		memmove(h->file + kept, h->file + from, (h->n_file - from) * sizeof(*h->file));
 	s->file = h->file;
-	s->n_file = kept;
-	s->count[LEAVE_NONE] = kept;
+	s->n_file = kept + h->n_file - from;
+	s->pool = h->pool;
+	s->n_pool = h->n_pool;
+	s->count[LEAVE_NONE] = s->n_file;
 	s->count[LEAVE_NOTHING] = h->nothing;
 	h->file = NULL;
-	h->n_file = h->cap_file = 0;
+	h->pool = NULL;
+	h->n_file = h->cap_file = h->n_pool = h->cap_pool = 0;
 }
 
-static int add_ranges(struct rangeset *rs, const struct range *r, size_t n, struct error *err)
+/* What a file that is left alone has. */
+static int add_left(struct rangeset *fixed, const struct filemap *m, struct error *err)
 {
-	for (size_t i = 0; i < n; i++)
-		if (rangeset_add(rs, r[i].start, r[i].len, err))
+	for (uint32_t l = 0; l < m->depth; l++)
+		for (size_t k = 0; k < m->tree->n_node[l]; k++)
+			if (rangeset_add(fixed, m->tree->node[l][k].pblk, 1, err))
+				return -1;
+	for (size_t k = 0; k < m->n_ext; k++)
+		if (rangeset_add(fixed, m->ext[k].pblk, m->ext[k].len, err))
 			return -1;
 	return 0;
 }
 
-static int fill_sets(const struct harvest *h, const struct scan_options *o, struct snapshot *s,
+static int fill_fixed(const struct harvest *h, struct rangeset *fixed, struct error *err)
+{
+	for (size_t i = 0; i < h->claims.n; i++)
+		if (rangeset_add(fixed, h->claims.c[i].start, h->claims.c[i].len, err))
+			return -1;
+	for (size_t i = 0; i < h->n_left; i++)
+		if (h->left[i].file != NO_FILE &&
+		    add_left(fixed, &h->file[h->left[i].file].map, err))
+			return -1;
+	return 0;
+}
+
+static int fill_sets(struct harvest *h, const struct scan_options *o, struct snapshot *s,
 		     struct error *err)
 {
-	if (rangeset_new(&s->free, err) || rangeset_new(&s->fixed, err) ||
-	    rangeset_new(&s->avoid, err) || add_ranges(s->free, h->free, h->n_free, err) ||
-	    add_ranges(s->avoid, o->avoid, o->n_avoid, err))
+	if (rangeset_new(&s->fixed, err) || rangeset_new(&s->avoid, err) ||
+	    fill_fixed(h, s->fixed, err))
 		return -1;
-	for (size_t i = 0; i < h->claims.n; i++) {
-		const struct claim *c = &h->claims.c[i];
-
-		if (c->owner != OWNER_MOVABLE && rangeset_add(s->fixed, c->start, c->len, err))
+	for (size_t i = 0; i < o->n_avoid; i++)
+		if (rangeset_add(s->avoid, o->avoid[i].start, o->avoid[i].len, err))
 			return -1;
-	}
+	s->free = h->space;
+	h->space = NULL;
 	return 0;
 }
 
@@ -316,6 +309,8 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	src.exclude = o->exclude;
 	src.n_exclude = o->n_exclude;
 	src.memory = o->memory;
+	src.others = c.size.bytes = o->taken;
+	src.threads = o->threads ? o->threads : 1;
 	ext2fs_flush_icache(volume_fs(v)); /* it may be older than a commit */
 	if (collect(&c, o->threads, err))
 		goto out;
@@ -325,8 +320,8 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 	    mapped_read(&src, c.all.file, c.all.mapped, c.all.n_mapped, err) ||
 	    check_solid(&src, &c.all, err) ||
 	    clusters_of_files(&src, c.all.file, c.all.n_file, err) ||
-	    footprint_check_all(&src, &c.all, err) || claim_trees(&c.all, err) ||
-	    crosscheck(&src, &c.all, err) || resize_check(&src, &c.all.claims, err) ||
+	    footprint_check_all(&src, &c.all, err) || crosscheck(&src, &c.all, err) ||
+	    resize_check(&src, &c.all.claims, err) ||
 	    quota_find(&src, o->limits.journal_blocks, &c.all, err) ||
 	    swap_find(&src, &c.all, err) || boot_pin(&src, &c.all, err) ||
 	    scope_apply(&src, o->scope, o->n_scope, &c.all, err))
@@ -349,19 +344,15 @@ int scan_free(struct volume *v, unsigned threads, const struct rangeset *near,
 {
 	struct source src;
 	struct collector c = { .src = &src, .free_only = true, .near = near };
-	struct rangeset *rs = NULL;
-	int ret = -1;
+	int ret;
 
 	if (source_open(v, 32, NULL, &src, err))
 		return -1;
-	if (collect(&c, threads, err) || rangeset_new(&rs, err) ||
-	    add_ranges(rs, c.all.free, c.all.n_free, err))
-		goto out;
-	*out = rs;
-	rs = NULL;
-	ret = 0;
-out:
-	rangeset_free(rs);
+	ret = collect(&c, threads, err);
+	if (!ret) {
+		*out = c.all.space;
+		c.all.space = NULL;
+	}
 	harvest_release(&c.all);
 	source_close(&src);
 	return ret;

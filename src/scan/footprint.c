@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * scan: how much memory the scan takes. The figures are those of glibc's malloc, and of the scan's
- * greediest moment: while claims, or the pieces of block-mapped files, are sorted.
+ * greediest moment: while claims are compared, or the pieces of block-mapped files are sorted.
  */
 #include "scan_internal.h"
+
+#define RANGE_BYTES 18u /* of a free range in a set, added in order */
 
 static uint64_t on_heap(uint64_t bytes)
 {
@@ -12,27 +14,30 @@ static uint64_t on_heap(uint64_t bytes)
 
 static uint64_t map_bytes(const struct filemap *m)
 {
-	uint64_t sum = on_heap(m->n_ext * sizeof(*m->ext));
+	uint64_t sum = m->pooled ? m->n_ext * sizeof(*m->ext) : on_heap(m->n_ext * sizeof(*m->ext));
 
+	if (!m->tree)
+		return sum;
+	sum += on_heap(sizeof(*m->tree));
 	for (uint32_t l = 0; l < m->depth; l++)
-		sum += on_heap(m->n_node[l] * sizeof(*m->node[l]));
-	if (m->rec)
-		sum += on_heap(sizeof(*m->rec)) + on_heap(m->rec->n * sizeof(*m->rec->at));
+		sum += on_heap(m->tree->n_node[l] * sizeof(*m->tree->node[l]));
+	if (m->in_clusters)
+		sum += on_heap(sizeof(*m->tree->rec) + m->tree->rec->n * sizeof(*m->tree->rec->at));
 	return sum;
 }
 
-/* But for the maps. A claim is there twice while it is sorted. */
+/* But for maps and free space. The few claims are there twice while they are sorted. */
 static uint64_t list_bytes(const struct harvest *h)
 {
 	return h->n_file * sizeof(*h->file) + h->n_root * sizeof(*h->root) +
 	       h->n_mapped * sizeof(*h->mapped) + h->n_left * sizeof(*h->left) +
 	       h->n_xattr * sizeof(*h->xattr) + 2 * h->claims.n * sizeof(*h->claims.c) +
-	       2 * h->meta.n * sizeof(*h->meta.c) + h->n_free * sizeof(*h->free);
+	       2 * h->meta.n * sizeof(*h->meta.c);
 }
 
 void footprint_add(struct footprint *f, const struct harvest *part)
 {
-	f->bytes += list_bytes(part);
+	f->bytes += list_bytes(part) + part->n_free * RANGE_BYTES;
 	for (size_t i = 0; i < part->n_file; i++)
 		f->bytes += map_bytes(&part->file[i].map);
 	f->leaves += part->n_root + part->n_mapped;
@@ -59,23 +64,20 @@ int footprint_check(const struct source *src, const struct footprint *f, struct 
 
 int footprint_check_all(const struct source *src, const struct harvest *h, struct error *err)
 {
-	uint64_t need = list_bytes(h);
+	uint64_t need =
+		src->others + list_bytes(h) + rangeset_bytes(h->space) + crosscheck_window(src);
 
-	for (size_t i = 0; i < h->n_file; i++) {
-		const struct filemap *m = &h->file[i].map;
-
-		need += map_bytes(m);
-		if (m->depth || m->indirect || m->rec)
-			need += (m->n_ext + filemap_nodes(m)) * 2 * sizeof(struct claim);
-	}
-	return !src->memory || need <= src->memory ? 0 : footprint_refuse(src, need, err);
+	if (!src->memory)
+		return 0;
+	for (size_t i = 0; i < h->n_file; i++)
+		need += map_bytes(&h->file[i].map);
+	return need <= src->memory ? 0 : footprint_refuse(src, need, err);
 }
 
 uint64_t scan_memory(const struct snapshot *s)
 {
-	/* A set takes 17 to 25 bytes a range; the state has the free space once more, and a
-	 * pointer for each file. */
-	uint64_t sum = (2 * rangeset_count(s->free) + rangeset_count(s->fixed)) * 25 +
+	/* The state has the free space once more, and a pointer for each file. */
+	uint64_t sum = 2 * rangeset_bytes(s->free) + rangeset_bytes(s->fixed) +
 		       s->n_file * (sizeof(*s->file) + sizeof(void *) +
 				    (s->order ? sizeof(*s->order) : 0));
 

@@ -9,8 +9,7 @@ static bool bit(const uint8_t *bitmap, uint32_t i)
 	return bitmap[i / 8] >> (i % 8) & 1;
 }
 
-/* The first place at or behind `i` (at most `end`) whose bit is `set`. */
-static uint32_t next_bit(const uint8_t *bitmap, uint32_t i, uint32_t end, bool set)
+uint32_t bitmap_next(const uint8_t *bitmap, uint32_t i, uint32_t end, bool set)
 {
 	while (i < end) {
 		uint64_t word;
@@ -119,13 +118,13 @@ int freespace_scan_group(const struct source *src, uint32_t group, uint8_t *bitm
 
 	if (read_bitmap(src, group, bitmap, err))
 		return -1;
-	for (uint32_t at = next_bit(bitmap, 0, n, false); at < n;) {
-		uint32_t end = next_bit(bitmap, at, n, true);
+	for (uint32_t at = bitmap_next(bitmap, 0, n, false); at < n;) {
+		uint32_t end = bitmap_next(bitmap, at, n, true);
 
 		if (harvest_free(h, first + at, end - at, err))
 			return -1;
 		count += end - at;
-		at = next_bit(bitmap, end, n, false);
+		at = bitmap_next(bitmap, end, n, false);
 	}
 	told = ext2fs_bg_free_blocks_count((ext2_filsys)&src->fs, group);
 	if (told != count)

@@ -48,6 +48,10 @@ void harvest_release(struct harvest *h)
 	for (size_t i = 0; i < h->n_file; i++)
 		filemap_release(&h->file[i].map);
 	free(h->file);
+	free(h->ext);
+	for (size_t i = 0; i < h->n_pool; i++)
+		free(h->pool[i]);
+	free(h->pool);
 	free(h->root);
 	free(h->mapped);
 	free(h->left);
@@ -55,7 +59,54 @@ void harvest_release(struct harvest *h)
 	free(h->claims.c);
 	free(h->meta.c);
 	free(h->free);
+	rangeset_free(h->space);
 	memset(h, 0, sizeof(*h));
+}
+
+static int own_records(struct harvest *h, struct error *err)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < h->n_file; i++) {
+		struct filemap *m = &h->file[i].map;
+
+		if (!m->pooled)
+			continue;
+		m->ext = malloc(m->n_ext * sizeof(*m->ext));
+		m->pooled = false;
+		if (!m->ext)
+			return error_nomem(err, "reading inode tables");
+		memcpy(m->ext, h->ext + at, m->n_ext * sizeof(*m->ext));
+		at += m->n_ext;
+	}
+	return 0;
+}
+
+int harvest_settle(struct harvest *h, bool each, struct error *err)
+{
+	struct extent *ext;
+	size_t at = 0;
+
+	if (each)
+		return own_records(h, err);
+	if (!h->n_ext)
+		return 0;
+	if (array_reserve(&h->pool, &h->cap_pool, h->n_pool + 1, sizeof(struct extent *), err))
+		return -1;
+	ext = realloc(h->ext, h->n_ext * sizeof(*ext));
+	if (!ext)
+		ext = h->ext;
+	for (size_t i = 0; i < h->n_file; i++) {
+		if (!h->file[i].map.pooled)
+			continue;
+		h->file[i].map.ext = ext + at;
+		at += h->file[i].map.n_ext;
+	}
+	h->pool[h->n_pool++] = ext;
+	h->n_pooled += h->n_ext;
+	h->ext = NULL;
+	h->n_ext = h->cap_ext = 0;
+	return 0;
 }
 
 static int append_files(struct harvest *h, struct harvest *part, struct error *err)
@@ -66,7 +117,10 @@ static int append_files(struct harvest *h, struct harvest *part, struct error *e
 			  err) ||
 	    array_reserve(&h->mapped, &h->cap_mapped, h->n_mapped + part->n_mapped,
 			  sizeof(*h->mapped), err) ||
-	    array_reserve(&h->left, &h->cap_left, h->n_left + part->n_left, sizeof(*h->left), err))
+	    array_reserve(&h->left, &h->cap_left, h->n_left + part->n_left, sizeof(*h->left),
+			  err) ||
+	    array_reserve(&h->pool, &h->cap_pool, h->n_pool + part->n_pool, sizeof(struct extent *),
+			  err))
 		return -1;
 	for (size_t i = 0; i < part->n_root; i++) {
 		h->root[h->n_root + i] = part->root[i];
@@ -87,7 +141,11 @@ static int append_files(struct harvest *h, struct harvest *part, struct error *e
 	h->n_root += part->n_root;
 	h->n_mapped += part->n_mapped;
 	h->n_left += part->n_left;
-	part->n_file = 0; /* their maps belong to h now */
+	if (part->n_pool)
+		memcpy(h->pool + h->n_pool, part->pool, part->n_pool * sizeof(*h->pool));
+	h->n_pool += part->n_pool;
+	h->n_pooled += part->n_pooled;
+	part->n_file = part->n_pool = 0; /* their maps belong to h now */
 	return 0;
 }
 
@@ -112,8 +170,10 @@ int harvest_append(struct harvest *h, struct harvest *part, struct error *err)
 	if (part->n_xattr)
 		memcpy(h->xattr + h->n_xattr, part->xattr, part->n_xattr * sizeof(*h->xattr));
 	h->n_xattr += part->n_xattr;
+	if (!h->space && rangeset_new(&h->space, err))
+		return -1;
 	for (size_t i = 0; i < part->n_free; i++)
-		if (harvest_free(h, part->free[i].start, part->free[i].len, err))
+		if (rangeset_add(h->space, part->free[i].start, part->free[i].len, err))
 			return -1;
 	h->nothing += part->nothing;
 	harvest_release(part);
@@ -127,12 +187,12 @@ static int compare_left(const void *a, const void *b)
 	return x->ino < y->ino ? -1 : x->ino > y->ino;
 }
 
-/* Among those from `from` to `to`. */
-static bool is_left(const struct harvest *h, size_t from, size_t to, uint32_t ino)
+/* Among the first n. */
+static bool is_left(const struct harvest *h, size_t n, uint32_t ino)
 {
 	const struct left key = { .ino = ino };
 
-	return to > from && bsearch(&key, h->left + from, to - from, sizeof(key), compare_left);
+	return n && bsearch(&key, h->left, n, sizeof(key), compare_left);
 }
 
 int harvest_leave(struct harvest *h, enum leave_reason (*why)(const void *ctx, size_t file),
@@ -143,7 +203,7 @@ int harvest_leave(struct harvest *h, enum leave_reason (*why)(const void *ctx, s
 	for (size_t i = 0; i < h->n_file; i++) {
 		struct left l = { .ino = h->file[i].ino, .file = i };
 
-		if (is_left(h, 0, before, l.ino))
+		if (is_left(h, before, l.ino))
 			continue;
 		l.why = (uint8_t)why(ctx, i);
 		if (l.why == LEAVE_NONE)
@@ -151,12 +211,6 @@ int harvest_leave(struct harvest *h, enum leave_reason (*why)(const void *ctx, s
 		if (array_reserve(&h->left, &h->cap_left, h->n_left + 1, sizeof(*h->left), err))
 			return -1;
 		h->left[h->n_left++] = l;
-	}
-	for (size_t i = 0; i < h->claims.n; i++) {
-		struct claim *c = &h->claims.c[i];
-
-		if (c->owner == OWNER_MOVABLE && is_left(h, before, h->n_left, c->who))
-			c->owner = OWNER_FIXED;
 	}
 	if (h->n_left > before)
 		qsort(h->left, h->n_left, sizeof(*h->left), compare_left);

@@ -75,11 +75,19 @@ static int add_root(uint32_t gen, const struct tree_child *child, uint32_t n, st
 	return 0;
 }
 
+static int add_records(const struct extent *ext, size_t n, struct harvest *h, struct error *err)
+{
+	if (array_reserve(&h->ext, &h->cap_ext, h->n_ext + n, sizeof(*h->ext), err))
+		return -1;
+	memcpy(h->ext + h->n_ext, ext, n * sizeof(*ext));
+	h->n_ext += n;
+	return 0;
+}
+
 static int take_extents(const struct source *src, uint32_t ino, const struct ext2_inode *inode,
 			const struct verdict *v, struct harvest *h, struct error *err)
 {
 	const uint8_t *bytes = (const uint8_t *)inode->i_block;
-	enum owner owner = v->why ? OWNER_FIXED : OWNER_MOVABLE;
 	struct extent ext[EXTENT_ROOT_RECORDS];
 	struct tree_child child[EXTENT_ROOT_RECORDS];
 	int depth = filemap_decode_depth(bytes);
@@ -104,21 +112,27 @@ static int take_extents(const struct source *src, uint32_t ino, const struct ext
 	if (array_reserve(&h->file, &h->cap_file, h->n_file + 1, sizeof(*h->file), err) ||
 	    (v->why && add_left(h, ino, v, h->n_file, err)))
 		return -1;
-	f.map.depth = (uint32_t)depth;
+	f.map.depth = (uint8_t)depth;
 	if (depth) {
 		if (add_root(inode->i_generation, child, n, h, err))
 			return -1;
 	} else {
-		for (uint32_t i = 0; i < n && !source_is_bigalloc(src); i++)
-			if (claims_add(&h->claims, ext[i].pblk, ext[i].len, owner, ino, err))
-				return -1;
-		f.map.ext = malloc(n * sizeof(*ext));
-		if (!f.map.ext)
-			return error_nomem(err, "reading inode tables");
-		memcpy(f.map.ext, ext, n * sizeof(*ext));
+		if (add_records(ext, n, h, err))
+			return -1;
 		f.map.n_ext = n;
+		f.map.pooled = true;
 	}
 	h->file[h->n_file++] = f;
+	return 0;
+}
+
+static int pool_records(struct filemap *m, struct harvest *h, struct error *err)
+{
+	if (add_records(m->ext, m->n_ext, h, err))
+		return -1;
+	free(m->ext);
+	m->ext = NULL;
+	m->pooled = true;
 	return 0;
 }
 
@@ -131,6 +145,7 @@ static int take_pointers(const struct source *src, uint32_t ino, const struct ex
 				   .swap = !v->why && may_be_swap(inode) };
 	struct extent piece[INDIRECT_ROOT];
 	size_t n = 0;
+	bool whole = true; /* all is in i_block */
 
 	for (uint32_t i = 0; i < INDIRECT_ROOT; i++) {
 		uint64_t number = indirect_root_number(i, src->geo->block_size);
@@ -144,6 +159,7 @@ static int take_pointers(const struct source *src, uint32_t ino, const struct ex
 		piece[n++] = (struct extent){ .pblk = pblk, .lblk = (uint32_t)number, .len = 1 };
 		if (i < INDIRECT_DIRECT)
 			continue;
+		whole = false;
 		if (array_reserve(&h->mapped, &h->cap_mapped, h->n_mapped + 1, sizeof(*h->mapped),
 				  err))
 			return -1;
@@ -157,6 +173,10 @@ static int take_pointers(const struct source *src, uint32_t ino, const struct ex
 	    (v->why && add_left(h, ino, v, h->n_file, err)) ||
 	    indirect_build(piece, n, &f.map, err))
 		return -1;
+	if (whole && pool_records(&f.map, h, err)) {
+		filemap_release(&f.map);
+		return -1;
+	}
 	h->file[h->n_file++] = f;
 	return 0;
 }

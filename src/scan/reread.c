@@ -105,7 +105,8 @@ int scan_files(struct volume *v, const uint32_t *inos, size_t n, unsigned queue_
 		error_nomem(err, "reading inodes");
 		goto out;
 	}
-	if (read_inodes(&r, err) || trees_read(&src, r.all.file, r.all.root, r.all.n_root, err) ||
+	if (read_inodes(&r, err) || harvest_settle(&r.all, true, err) ||
+	    trees_read(&src, r.all.file, r.all.root, r.all.n_root, err) ||
 	    mapped_read(&src, r.all.file, r.all.mapped, r.all.n_mapped, err) ||
 	    clusters_of_files(&src, r.all.file, r.all.n_file, err))
 		goto out;

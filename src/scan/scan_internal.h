@@ -27,9 +27,11 @@ struct source {
 	struct geometry clusters;   /* the same in clusters, as all that is harvested */
 	unsigned queue_depth;
 	const volatile int *stop; /* may be NULL */
-	uint64_t memory;	  /* bytes that the scan may take; 0: any */
-	uint64_t taken;		  /* of them, when trees are read */
-	const uint32_t *exclude;  /* sorted */
+	unsigned threads;
+	uint64_t memory;	 /* bytes that the scan may take; 0: any */
+	uint64_t others;	 /* of them, taken by others */
+	uint64_t taken;		 /* of them, when trees are read */
+	const uint32_t *exclude; /* sorted */
 	size_t n_exclude;
 	/*
 	 * A flat copy of the volume's handle whose group descriptors are `desc`: after a commit
@@ -75,6 +77,11 @@ enum owner {
 	OWNER_FIXED,   /* who = inode */
 	OWNER_META,    /* who = group whose metadata it is */
 };
+
+/*
+ * Blocks in use that are in no file's mapping: the groups' metadata, xattr blocks, the resize
+ * inode's. What a mapping says is claimed by it, and is not written down again.
+ */
 
 #define CLAIM_MAX_LEN ((1u << 30) - 1)
 
@@ -124,6 +131,11 @@ struct xattr_ref {
 struct harvest {
 	struct snapshot_file *file; /* with a mapping, movable or not, in inode order */
 	size_t n_file, cap_file;
+	struct extent *ext; /* records of `pooled` files, one file's behind the other's */
+	size_t n_ext, cap_ext;
+	struct extent **pool; /* such records of parts appended: their maps point into them */
+	size_t n_pool, cap_pool;
+	size_t n_pooled;	 /* records in all of them */
 	struct tree_entry *root; /* entries of the roots of deep trees, in order */
 	size_t n_root, cap_root;
 	struct mapped_entry *mapped; /* indirect blocks that i_block points to, in order */
@@ -134,9 +146,10 @@ struct harvest {
 	size_t n_xattr, cap_xattr;
 	struct claims claims;
 	struct claims meta; /* bigalloc: claims of metadata, in blocks: they share clusters */
-	struct range *free; /* ascending, not adjoining */
+	struct range *free; /* of a part: ascending, not adjoining */
 	size_t n_free, cap_free;
-	uint64_t nothing;		     /* inodes in use without blocks of their own */
+	struct rangeset *space; /* of the whole, what is free; NULL: nothing was appended */
+	uint64_t nothing;	/* inodes in use without blocks of their own */
 	uint32_t quota_ino[SNAPSHOT_QUOTAS]; /* see snapshot */
 	uint64_t quota_blocks;		     /* a transaction may change all of them */
 };
@@ -155,12 +168,17 @@ int footprint_check_all(const struct source *src, const struct harvest *h, struc
 /* ERROR_USAGE, as `need` bytes are needed. Returns -1. */
 int footprint_refuse(const struct source *src, uint64_t need, struct error *err);
 
-#define RECORD_BYTES  64u /* of a record of a tree, while trees are read, and its claim, sorted */
-#define STRETCH_BYTES 96u /* of adjoining blocks of a block-mapped file, the same */
+#define RECORD_BYTES  32u /* of a record of a tree, while trees are read */
+#define STRETCH_BYTES 64u /* of adjoining blocks of a block-mapped file, the same */
 
-/* Appends `part` and empties it (its files now belong to `h`). */
+/*
+ * Files taken so far get their records: in one block of memory, or each in one of its own, which
+ * can be handed over or changed alone.
+ */
+int harvest_settle(struct harvest *h, bool each, struct error *err);
+/* Appends `part`, which is settled, and empties it (its files now belong to `h`). */
 int harvest_append(struct harvest *h, struct harvest *part, struct error *err);
-/* Adds a free range behind all others. */
+/* Adds a free range behind all others of a part. */
 int harvest_free(struct harvest *h, uint64_t start, uint64_t len, struct error *err);
 
 /*
@@ -298,6 +316,11 @@ static inline bool source_is_bigalloc(const struct source *src)
 	return src->geo->cluster_blocks > 1;
 }
 
+/* The first bit at or behind `i` (at most `end`) that is `set`. The bitmap is one of whole 64s. */
+uint32_t bitmap_next(const uint8_t *bitmap, uint32_t i, uint32_t end, bool set);
+
+/* Bytes of the bitmap that claims are marked in. */
+uint64_t crosscheck_window(const struct source *src);
 /* I9. Sorts the claims. */
 int crosscheck(const struct source *src, struct harvest *h, struct error *err);
 

@@ -135,10 +135,14 @@ static int read_level(struct level *l, struct error *err)
 static int place_records(struct level *l, struct filemap *map, size_t from, size_t to,
 			 struct error *err)
 {
+	uint32_t ino = l->file[l->entry[from].file].ino;
 	size_t n = 0;
 
 	for (size_t i = from; i < to; i++)
 		n += l->span[i].count;
+	if (n > UINT32_MAX)
+		return source_damage(l->src, err, "inode %u: %s", ino,
+				     "its tree has too many records");
 	map->ext = reallocarray(NULL, n, sizeof(*map->ext));
 	if (!map->ext)
 		return error_nomem(err, "reading extent trees");
@@ -186,13 +190,15 @@ static int place_level(struct level *l, struct entries *next, struct error *err)
 		for (to = from; to < l->n && l->entry[to].file == l->entry[from].file; to++)
 			;
 		node = reallocarray(NULL, to - from, sizeof(*node));
-		if (!node)
+		if (!node || filemap_need_tree(map, err)) {
+			free(node);
 			return error_nomem(err, "reading extent trees");
+		}
 		for (size_t i = from; i < to; i++)
 			node[i - from] = (struct tree_node){ .pblk = l->entry[i].pblk,
 							     .count = l->span[i].count };
-		map->node[depth] = node;
-		map->n_node[depth] = to - from;
+		map->tree->node[depth] = node;
+		map->tree->n_node[depth] = to - from;
 		if (depth ? place_children(l, from, to, next, err)
 			  : place_records(l, map, from, to, err))
 			return -1;

@@ -27,7 +27,7 @@ is "there were many" test "$(jq .work.transactions pieces.json)" -ge 5
 image churn verify.img
 done_well "--verify" verify.img --verify verify.img
 image churn small.img
-done_well "little memory, one request at a time" small.img --memory 8M --queue-depth 1 --threads 1 small.img
+done_well "little memory, one request at a time" small.img --memory 16M --queue-depth 1 --threads 1 small.img
 
 # -p replays a log first
 image base1k log.img

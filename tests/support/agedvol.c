@@ -107,11 +107,12 @@ static void make_tree(struct maker *m, struct filemap *map)
 	if (left <= EXTENT_ROOT_RECORDS)
 		return;
 	map->depth = 1;
-	map->n_node[0] = (left - 1) / per + 1;
-	map->node[0] = malloc(map->n_node[0] * sizeof(struct tree_node));
-	must(map->node[0]);
-	for (size_t i = 0; i < map->n_node[0]; i++, left -= per)
-		map->node[0][i] =
+	must(!filemap_need_tree(map, &ERROR_INIT));
+	map->tree->n_node[0] = (left - 1) / per + 1;
+	map->tree->node[0] = malloc(map->tree->n_node[0] * sizeof(struct tree_node));
+	must(map->tree->node[0]);
+	for (size_t i = 0; i < map->tree->n_node[0]; i++, left -= per)
+		map->tree->node[0][i] =
 			(struct tree_node){ .pblk = take(m, 1),
 					    .count = (uint32_t)(left < per ? left : per) };
 }

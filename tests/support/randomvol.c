@@ -122,8 +122,9 @@ static bool make_tree(struct maker *m, struct filemap *map)
 				(uint32_t)(items - done < each ? items - done : (size_t)each);
 			done += node[i].count;
 		}
-		map->node[map->depth] = node;
-		map->n_node[map->depth++] = n;
+		must(filemap_need_tree(map, &ERROR_INIT));
+		map->tree->node[map->depth] = node;
+		map->tree->n_node[map->depth++] = n;
 		items = n;
 	}
 	return true;
@@ -137,9 +138,9 @@ static void give_back(struct maker *m, struct filemap *map)
 		m->left += map->ext[i].len;
 	}
 	for (uint32_t l = 0; l < map->depth; l++) {
-		for (size_t i = 0; i < map->n_node[l]; i++)
-			m->used[map->node[l][i].pblk] = false;
-		m->left += (uint32_t)map->n_node[l];
+		for (size_t i = 0; i < map->tree->n_node[l]; i++)
+			m->used[map->tree->node[l][i].pblk] = false;
+		m->left += (uint32_t)map->tree->n_node[l];
 	}
 	filemap_release(map);
 }
@@ -253,8 +254,8 @@ static void to_clusters(struct maker *m, struct filemap *map)
 	struct error err = ERROR_INIT;
 	const char *wrong;
 	for (uint32_t l = 0; l < map->depth; l++) {
-		for (size_t i = 0; i < map->n_node[l]; i++)
-			map->node[l][i].pblk *= m->ratio;
+		for (size_t i = 0; i < map->tree->n_node[l]; i++)
+			map->tree->node[l][i].pblk *= m->ratio;
 	}
 	must(filemap_to_clusters(map, m->ratio, &wrong, &err));
 }

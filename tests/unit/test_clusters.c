@@ -40,7 +40,7 @@
 
 static struct filemap map_of(const struct extent *rec, size_t n)
 {
-	struct filemap m = { .n_ext = n, .ext = malloc(n * sizeof(*rec)) };
+	struct filemap m = { .n_ext = (uint32_t)n, .ext = malloc(n * sizeof(*rec)) };
 
 	assert_non_null(m.ext);
 	memcpy(m.ext, rec, n * sizeof(*rec));
@@ -78,10 +78,11 @@ static struct filemap mixed_map(void)
 	const char *wrong = NULL;
 
 	m.depth = 1;
-	m.n_node[0] = 1;
-	m.node[0] = malloc(sizeof(leaf));
-	assert_non_null(m.node[0]);
-	m.node[0][0] = leaf;
+	assert_int_equal(filemap_need_tree(&m, &err), 0);
+	m.tree->n_node[0] = 1;
+	m.tree->node[0] = malloc(sizeof(leaf));
+	assert_non_null(m.tree->node[0]);
+	m.tree->node[0][0] = leaf;
 	assert_int_equal(filemap_to_clusters(&m, 4, &wrong, &err), 0);
 	return m;
 }
@@ -95,15 +96,15 @@ static void test_filemap_to_clusters__whole_clusters(void **state)
 
 	(void)state;
 	assert_true(same(m.ext, m.n_ext, mixed_stretches, COUNT(mixed_stretches)));
-	assert_int_equal(m.node[0][0].pblk, 50);
+	assert_int_equal(m.tree->node[0][0].pblk, 50);
 	rec = filemap_records(&m, &n);
 	assert_true(same(rec, n, mixed, COUNT(mixed)));
 	assert_int_equal(filemap_runs(m.ext, m.n_ext), 2);
 	assert_null(filemap_check(&m, BLOCK_SIZE));
 	assert_int_equal(filemap_in_blocks(&m, &blocks, &err), 0);
-	assert_null(blocks.rec);
+	assert_false(blocks.in_clusters);
 	assert_true(same(blocks.ext, blocks.n_ext, mixed, COUNT(mixed)));
-	assert_int_equal(blocks.node[0][0].pblk, 200);
+	assert_int_equal(blocks.tree->node[0][0].pblk, 200);
 	filemap_release(&blocks);
 	filemap_release(&m);
 }
@@ -116,10 +117,11 @@ static void misfit(const struct extent *rec, size_t n, uint64_t node, const char
 
 	if (node) {
 		m.depth = 1;
-		m.n_node[0] = 1;
-		m.node[0] = calloc(1, sizeof(struct tree_node));
-		assert_non_null(m.node[0]);
-		m.node[0][0] = (struct tree_node){ .pblk = node, .count = (uint32_t)n };
+		assert_int_equal(filemap_need_tree(&m, &err), 0);
+		m.tree->n_node[0] = 1;
+		m.tree->node[0] = calloc(1, sizeof(struct tree_node));
+		assert_non_null(m.tree->node[0]);
+		m.tree->node[0][0] = (struct tree_node){ .pblk = node, .count = (uint32_t)n };
 	}
 	assert_int_equal(filemap_to_clusters(&m, 4, &wrong, &err), -1);
 	assert_string_equal(wrong, why);
@@ -577,7 +579,7 @@ static uint64_t a_deep_inode(struct rig *r, uint32_t *ino, uint64_t *leaf)
 		i++;
 	assert_true(i < s->n_file);
 	*ino = s->file[i].ino;
-	*leaf = s->file[i].map.node[0][0].pblk * 4;
+	*leaf = s->file[i].map.tree->node[0][0].pblk * 4;
 	snapshot_free(s);
 	volume_close(r->v);
 	r->v = NULL;

@@ -148,7 +148,7 @@ static void read_block(const struct rig *r, uint64_t block, uint8_t *buf)
 	image_read(r->path, block * r->geo->block_size, buf, r->geo->block_size);
 }
 
-/* Decodes one level; nodes above are in map->node[level]. */
+/* Decodes one level; nodes above are in map->tree->node[level]. */
 static void read_level(const struct rig *r, struct filemap *map, uint32_t level)
 {
 	size_t per = r->geo->block_size / 12 + 1;
@@ -156,8 +156,8 @@ static void read_level(const struct rig *r, struct filemap *map, uint32_t level)
 	struct tree_child *child = calloc(per, sizeof(*child));
 	struct extent *ext = calloc(per, sizeof(*ext));
 
-	for (size_t i = 0; i < map->n_node[level]; i++) {
-		struct tree_node *node = &map->node[level][i];
+	for (size_t i = 0; i < map->tree->n_node[level]; i++) {
+		struct tree_node *node = &map->tree->node[level][i];
 		uint32_t lo;
 
 		read_block(r, node->pblk, buf);
@@ -171,11 +171,11 @@ static void read_level(const struct rig *r, struct filemap *map, uint32_t level)
 			map->n_ext += node->count;
 			continue;
 		}
-		map->node[level - 1] =
-			realloc(map->node[level - 1],
-				(map->n_node[level - 1] + node->count) * sizeof(struct tree_node));
+		map->tree->node[level - 1] = realloc(map->tree->node[level - 1],
+						     (map->tree->n_node[level - 1] + node->count) *
+							     sizeof(struct tree_node));
 		for (uint32_t k = 0; k < node->count; k++)
-			map->node[level - 1][map->n_node[level - 1]++] =
+			map->tree->node[level - 1][map->tree->n_node[level - 1]++] =
 				(struct tree_node){ .pblk = child[k].pblk };
 	}
 	free(buf);
@@ -190,7 +190,7 @@ static struct filemap read_map(const struct rig *r, const uint8_t *root)
 	struct tree_child child[4];
 	uint32_t n;
 
-	map.depth = (uint32_t)filemap_decode_depth(root);
+	map.depth = (uint8_t)filemap_decode_depth(root);
 	assert_true(map.depth < EXTENT_MAX_DEPTH);
 	assert_null(filemap_decode(root, 60, map.depth, 0, 1ull << 32, r->geo->first_data_block,
 				   r->geo->blocks, ext, child, &n));
@@ -200,10 +200,11 @@ static struct filemap read_map(const struct rig *r, const uint8_t *root)
 		map.n_ext = n;
 		return map;
 	}
-	map.node[map.depth - 1] = calloc(n, sizeof(struct tree_node));
-	map.n_node[map.depth - 1] = n;
+	assert_int_equal(filemap_need_tree(&map, &ERROR_INIT), 0);
+	map.tree->node[map.depth - 1] = calloc(n, sizeof(struct tree_node));
+	map.tree->n_node[map.depth - 1] = n;
 	for (uint32_t i = 0; i < n; i++)
-		map.node[map.depth - 1][i].pblk = child[i].pblk;
+		map.tree->node[map.depth - 1][i].pblk = child[i].pblk;
 	for (uint32_t level = map.depth; level-- > 0;)
 		read_level(r, &map, level);
 	return map;
@@ -720,7 +721,7 @@ static void test_commit_guard__notices(void **state)
 	f = &r.plan->file[r.plan->n_file - 1];
 	map = &snapshot_find(r.snap, f->ino)->map;
 	assert_true(map->depth > 0);
-	node = map->node[0][0].pblk * r.geo->block_size;
+	node = map->tree->node[0][0].pblk * r.geo->block_size;
 	flip_bit(&r, node + 12 + 8, 1); /* start of the first record */
 	expect_guard(&r, "another entry");
 	flip_bit(&r, node + 12 + 8, 1);

@@ -72,8 +72,9 @@ static void make_tree(struct world *w, bool full)
 			pblk += 1 + pick(w, 3);
 			items -= count;
 		}
-		m->node[m->depth] = t;
-		m->n_node[m->depth++] = n;
+		assert_int_equal(filemap_need_tree(m, &ERROR_INIT), 0);
+		m->tree->node[m->depth] = t;
+		m->tree->n_node[m->depth++] = n;
 		items = n;
 	}
 }
@@ -173,9 +174,9 @@ static const struct tree_node *find_node(const struct filemap *m, uint64_t pblk,
 					 size_t *index)
 {
 	for (*level = 0; *level < m->depth; ++*level)
-		for (*index = 0; *index < m->n_node[*level]; ++*index)
-			if (m->node[*level][*index].pblk == pblk)
-				return &m->node[*level][*index];
+		for (*index = 0; *index < m->tree->n_node[*level]; ++*index)
+			if (m->tree->node[*level][*index].pblk == pblk)
+				return &m->tree->node[*level][*index];
 	return NULL;
 }
 
@@ -198,8 +199,8 @@ static void check_delta(const struct world *w, const struct filemap *in, const s
 
 	assert_int_equal(filemap_nodes(in) + d->n_taken, filemap_nodes(out) + d->n_freed);
 	for (uint32_t l = 0; l < out->depth; l++) {
-		for (size_t i = 0; i < out->n_node[l]; i++) {
-			const struct tree_node *t = &out->node[l][i];
+		for (size_t i = 0; i < out->tree->n_node[l]; i++) {
+			const struct tree_node *t = &out->tree->node[l][i];
 			bool taken = listed(d->taken, d->n_taken, t->pblk);
 			bool known = find_node(in, t->pblk, &old_level, &old_index) != NULL;
 
@@ -238,15 +239,15 @@ static void check_bytes(const struct world *w, const struct filemap *m)
 	for (uint32_t l = m->depth; l-- > 0;) {
 		uint32_t next = 0;
 
-		assert_int_equal(n, m->n_node[l]);
+		assert_int_equal(n, m->tree->n_node[l]);
 		for (uint32_t i = 0; i < n; i++) {
 			uint64_t hi = i + 1 < n ? here[i + 1].lblk : 1ull << 32;
 
-			assert_int_equal(here[i].pblk, m->node[l][i].pblk);
+			assert_int_equal(here[i].pblk, m->tree->node[l][i].pblk);
 			filemap_encode_node(m, l, i, w->block_size, buf);
 			assert_null(filemap_decode(buf, w->block_size, l, here[i].lblk, hi, 1, END,
 						   ext + next, below + next, &count));
-			assert_int_equal(count, m->node[l][i].count);
+			assert_int_equal(count, m->tree->node[l][i].count);
 			next += count;
 		}
 		n = next;
@@ -277,8 +278,8 @@ static void check_together(const struct filemap *in, const struct filemap *out,
 	size_t k = 0;
 
 	for (uint32_t l = out->depth; l-- > 0;)
-		for (size_t i = 0; i < out->n_node[l]; i++)
-			assert_int_equal(out->node[l][i].pblk, d->taken[k++]);
+		for (size_t i = 0; i < out->tree->n_node[l]; i++)
+			assert_int_equal(out->tree->node[l][i].pblk, d->taken[k++]);
 	assert_int_equal(k, d->n_taken);
 	assert_int_equal(d->n_freed, filemap_nodes(in));
 	assert_true(d->together);
@@ -375,7 +376,7 @@ static void make_shattered(struct filemap *m, size_t n, uint32_t per)
 	uint64_t pblk = FIRST_NODE;
 
 	memset(m, 0, sizeof(*m));
-	m->n_ext = n;
+	m->n_ext = (uint32_t)n;
 	m->ext = calloc(n, sizeof(*m->ext));
 	assert_non_null(m->ext);
 	for (size_t i = 0; i < n; i++)
@@ -383,13 +384,14 @@ static void make_shattered(struct filemap *m, size_t n, uint32_t per)
 	while (items > EXTENT_ROOT_RECORDS) {
 		size_t k = (items + per - 1) / per;
 
-		m->node[m->depth] = calloc(k, sizeof(struct tree_node));
-		assert_non_null(m->node[m->depth]);
+		assert_int_equal(filemap_need_tree(m, &ERROR_INIT), 0);
+		m->tree->node[m->depth] = calloc(k, sizeof(struct tree_node));
+		assert_non_null(m->tree->node[m->depth]);
 		for (size_t i = 0; i < k; i++, items -= per)
-			m->node[m->depth][i] =
+			m->tree->node[m->depth][i] =
 				(struct tree_node){ .pblk = pblk++,
 						    .count = items < per ? (uint32_t)items : per };
-		m->n_node[m->depth++] = k;
+		m->tree->n_node[m->depth++] = k;
 		items = k;
 	}
 }
@@ -451,7 +453,7 @@ static void test_filemap_move__split_grows_the_root(void **state)
 	assert_int_equal(filemap_move(&map, &m, 1, 4096, false, take, 1, &need, &out, &d, &err), 0);
 	assert_int_equal(out.depth, 1);
 	assert_int_equal(out.n_ext, 6);
-	assert_int_equal(out.node[0][0].pblk, 77);
+	assert_int_equal(out.tree->node[0][0].pblk, 77);
 	assert_int_equal(d.n_taken, 1);
 	assert_int_equal(d.n_kept + d.n_freed, 0);
 	filemap_release(&out);
@@ -487,7 +489,7 @@ static void test_filemap_move__leaves_far_away_stay(void **state)
 	assert_int_equal(d.freed[0], FIRST_NODE + 1);
 	assert_int_equal(d.freed[1], FIRST_NODE + 3);
 	assert_int_equal(d.freed[2], FIRST_NODE + 5);
-	assert_int_equal(out.node[1][0].pblk, take[2]);
+	assert_int_equal(out.tree->node[1][0].pblk, take[2]);
 	filemap_release(&map);
 	filemap_release(&out);
 	filemap_delta_release(&d);
@@ -577,9 +579,8 @@ static const char *decode_with(size_t at, uint8_t value)
 	struct extent ext[2] = { { .pblk = 100, .lblk = 10, .len = 10 },
 				 { .pblk = 400, .lblk = 20, .len = 10 } };
 	struct tree_node node = { .pblk = 50, .count = 2 };
-	struct filemap map = {
-		.ext = ext, .n_ext = 2, .depth = 1, .node = { &node }, .n_node = { 1 }
-	};
+	struct filemap_tree tree = { .node = { &node }, .n_node = { 1 } };
+	struct filemap map = { .ext = ext, .n_ext = 2, .depth = 1, .tree = &tree };
 	struct extent got[5];
 	struct tree_child child[5];
 	uint8_t buf[72];

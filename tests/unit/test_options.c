@@ -262,7 +262,7 @@ static void test_options_parse__refusals(void **state)
 	refused("--queue-depth 99999999999999999999 img", "--queue-depth");
 	refused("--memory 12Q img", "'12Q'");
 	refused("--memory 3M img", "--memory");
-	refused("--memory 20M --threads 16 img", "at least 58M");
+	refused("--memory 20M --threads 16 img", "at least 66M");
 	refused("--batch-size 4K img", "--batch-size");
 	refused("--mode fast img", "'fast'");
 	refused("--progress xml img", "'xml'");

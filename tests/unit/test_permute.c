@@ -189,8 +189,8 @@ static size_t random_wants(const struct state *st, uint64_t *seed, struct want *
 			lblk += m->ext[k].len;
 		}
 		for (uint32_t l = 0; flat && l < m->depth; l++) {
-			for (size_t k = 0; k < m->n_node[l]; k++)
-				must(rangeset_add(room, m->node[l][k].pblk, 1, &err), &err);
+			for (size_t k = 0; k < m->tree->n_node[l]; k++)
+				must(rangeset_add(room, m->tree->node[l][k].pblk, 1, &err), &err);
 		}
 		w[n++] = (struct want){ .file = i, .len = filemap_blocks(m->ext, m->n_ext) };
 	}

@@ -17,6 +17,7 @@ static struct error err;
 struct world {
 	struct extent two[2], one[1];
 	struct tree_node node;
+	struct filemap_tree tree;
 	struct snapshot_file file[2];
 	struct snapshot s;
 	struct state *st;
@@ -32,8 +33,8 @@ static void setup(struct world *w, uint64_t blocks)
 	w->node = (struct tree_node){ .pblk = 40, .count = 2 };
 	w->file[0] = (struct snapshot_file){ .ino = 12,
 					     .map = { .ext = w->two, .n_ext = 2, .depth = 1 } };
-	w->file[0].map.node[0] = &w->node;
-	w->file[0].map.n_node[0] = 1;
+	w->tree = (struct filemap_tree){ .node = { &w->node }, .n_node = { 1 } };
+	w->file[0].map.tree = &w->tree;
 	w->file[1] = (struct snapshot_file){ .ino = 13, .map = { .ext = w->one, .n_ext = 1 } };
 	w->s = (struct snapshot){ .geo = { .block_size = 4096,
 					   .blocks = blocks,

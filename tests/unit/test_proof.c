@@ -78,8 +78,9 @@ static void make_file(struct world *w)
 			node[n] = (struct tree_node){ .pblk = fresh(w, 1), .count = count };
 			left -= count;
 		}
-		m->n_node[m->depth] = n;
-		m->node[m->depth++] = node;
+		assert_int_equal(filemap_need_tree(m, &ERROR_INIT), 0);
+		m->tree->n_node[m->depth] = n;
+		m->tree->node[m->depth++] = node;
 		items = n;
 	}
 	assert_null(filemap_check(m, BLOCK_SIZE));
@@ -186,9 +187,10 @@ static struct tree_node *some_node(struct world *w, bool changed)
 	uint32_t n = 0;
 
 	for (uint32_t l = 0; l < w->after.depth; l++)
-		for (size_t i = 0; i < w->after.n_node[l]; i++)
-			if ((w->after.node[l][i].changed != 0) == changed && pick(w, ++n) == 0)
-				found = &w->after.node[l][i];
+		for (size_t i = 0; i < w->after.tree->n_node[l]; i++)
+			if ((w->after.tree->node[l][i].changed != 0) == changed &&
+			    pick(w, ++n) == 0)
+				found = &w->after.tree->node[l][i];
 	return found;
 }
 

@@ -100,7 +100,7 @@ static void test_report_score_state__as_e4defrag(void **state)
 						   .lblk = (uint32_t)(9 * k),
 						   .len = 1 };
 		many[n - 1].len = (uint32_t)(1000 - (n - 1)) & 0x7fffffff;
-		file[1].map.n_ext = n;
+		file[1].map.n_ext = (uint32_t)n;
 		report_score_state(&st, &score);
 		assert_int_equal(score.now, t[i].score);
 		assert_string_equal(score.verdict, t[i].verdict);

@@ -171,15 +171,15 @@ static size_t compare_map(ext2_filsys fs, uint32_t ino, const struct filemap *m)
 		} else if (m && !(e.e_flags & EXT2_EXTENT_FLAGS_SECOND_VISIT)) {
 			uint32_t level = (uint32_t)(info.max_depth - info.curr_level - 1);
 
-			assert_true(level < m->depth && at[level] < m->n_node[level]);
-			assert_int_equal(m->node[level][at[level]++].pblk, e.e_pblk);
+			assert_true(level < m->depth && at[level] < m->tree->n_node[level]);
+			assert_int_equal(m->tree->node[level][at[level]++].pblk, e.e_pblk);
 		}
 	}
 	if (m) {
 		assert_int_equal(n, m->n_ext);
 		assert_int_equal(m->depth, info.max_depth);
 		for (uint32_t l = 0; l < m->depth; l++)
-			assert_int_equal(at[l], m->n_node[l]);
+			assert_int_equal(at[l], m->tree->n_node[l]);
 	}
 	ext2fs_extent_free(h);
 	return n;
@@ -449,8 +449,8 @@ static void test_scan_volume__excluded_files_stay(void **state)
 		assert_true(is_left(s, drop[i], LEAVE_EXCLUDED));
 		for (size_t k = 0; k < m[i].n_ext; k++)
 			assert_true(rangeset_contains(s->fixed, m[i].ext[k].pblk, m[i].ext[k].len));
-		for (size_t k = 0; m[i].depth && k < m[i].n_node[0]; k++)
-			assert_true(rangeset_contains(s->fixed, m[i].node[0][k].pblk, 1));
+		for (size_t k = 0; m[i].depth && k < m[i].tree->n_node[0]; k++)
+			assert_true(rangeset_contains(s->fixed, m[i].tree->node[0][k].pblk, 1));
 		filemap_release(&m[i]);
 	}
 	check_partition(s);
@@ -683,9 +683,9 @@ static void test_scan_files__reads_the_same_maps(void **state)
 		assert_int_equal(a->indirect, b->indirect);
 		assert_false(memcmp(a->ext, b->ext, a->n_ext * sizeof(*a->ext)));
 		for (uint32_t l = 0; l < a->depth; l++) {
-			assert_int_equal(a->n_node[l], b->n_node[l]);
-			assert_false(
-				memcmp(a->node[l], b->node[l], a->n_node[l] * sizeof(*a->node[l])));
+			assert_int_equal(a->tree->n_node[l], b->tree->n_node[l]);
+			assert_false(memcmp(a->tree->node[l], b->tree->node[l],
+					    a->tree->n_node[l] * sizeof(*a->tree->node[l])));
 		}
 		filemap_release(&maps[i]);
 	}
@@ -1098,6 +1098,40 @@ static void test_scan_volume__metadata_claimed_by_a_file(void **state)
 	refused("is claimed by inode %u and by metadata of group 0", one);
 }
 
+/* A tree block, an indirect block, data and an xattr block of others. */
+static void test_scan_volume__any_block_claimed_by_a_file(void **state)
+{
+	static const char *const of[] = { "/dir/deep", "/dir/deeper/mapped", "/dir/deeper/mapped",
+					  "/dir/deeper/xattr" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		struct ext2_inode a, b;
+		struct ext3_extent *e = (struct ext3_extent *)&a.i_block[3];
+		struct ext3_extent_idx *leaf = (struct ext3_extent_idx *)&b.i_block[3];
+		uint32_t one, other, block;
+		ext2_filsys fs;
+
+		make_image(&shapes[1]);
+		one = lookup("/dir/one run");
+		other = lookup(of[i]);
+		fs = open_fs(EXT2_FLAG_RW);
+		assert_int_equal(ext2fs_read_inode(fs, one, &a), 0);
+		assert_int_equal(ext2fs_read_inode(fs, other, &b), 0);
+		block = i == 0	 ? leaf->ei_leaf
+			: i == 3 ? (uint32_t)ext2fs_file_acl_block(fs, &b)
+				 : b.i_block[i == 1 ? EXT2_IND_BLOCK : 5];
+		assert_true(block > 0);
+		e->ee_start = block;
+		assert_int_equal(ext2fs_write_inode(fs, one, &a), 0);
+		close_fs(fs);
+		refused("block %u is claimed by inode ", block);
+		refused(" by inode %u", one);
+		refused(" by inode %u", other);
+		remove_image(NULL);
+	}
+}
+
 /* A new image, open for writing, and its block-mapped file. */
 static ext2_filsys open_mapped(uint32_t *ino, struct ext2_inode *inode)
 {
@@ -1258,8 +1292,8 @@ static uint64_t tree_block(const char *name, uint32_t *ino)
 	*ino = lookup(name);
 	f = snapshot_find(s, *ino);
 	assert_non_null(f);
-	assert_true(f->map.depth > 0 && f->map.n_node[0] > 1);
-	b = f->map.node[0][1].pblk;
+	assert_true(f->map.depth > 0 && f->map.tree->n_node[0] > 1);
+	b = f->map.tree->node[0][1].pblk;
 	snapshot_free(s);
 	volume_close(v);
 	return b;
@@ -1497,6 +1531,7 @@ int main(void)
 		TEST(test_scan_volume__metadata_marked_free),
 		TEST(test_scan_volume__a_block_claimed_twice),
 		TEST(test_scan_volume__metadata_claimed_by_a_file),
+		TEST(test_scan_volume__any_block_claimed_by_a_file),
 		TEST(test_mapped_read__memory),
 		TEST(test_scan_volume__an_indirect_block_that_points_back),
 		TEST(test_scan_volume__indirect_blocks_without_end),

@@ -81,7 +81,7 @@ static void test_snapshot_parse__sample(void **state)
 	f = snapshot_find(s, 13);
 	assert_non_null(f);
 	assert_int_equal(f->kind, FILE_DIRECTORY);
-	assert_int_equal(f->map.node[0][0].pblk, 3010);
+	assert_int_equal(f->map.tree->node[0][0].pblk, 3010);
 	assert_int_equal(s->file[0].map.ext[1].unwritten, 1);
 	assert_int_equal(rangeset_blocks(s->free), 1100);
 	assert_int_equal(s->left_why[0], LEAVE_BOOT);
