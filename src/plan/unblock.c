@@ -45,7 +45,7 @@ uint32_t permute_tree_room(const struct permute *pm, const struct filemap *m)
 		return UINT32_MAX;
 	filemap_records(m, &n);
 	if (m->depth)
-		most = m->n_node[0] * leaf_records(pm);
+		most = m->tree->n_node[0] * leaf_records(pm);
 	return most > n ? (uint32_t)(most - n) : 0;
 }
 
