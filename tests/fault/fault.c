@@ -34,6 +34,7 @@ struct bench {
 	struct outcome *out;
 	/* the image at hand */
 	struct judge *judge;
+	struct hashset *good;
 	uint8_t *base;
 	uint64_t size;
 	uint64_t clean_frag; /* fragmented files after a run without faults */
@@ -88,7 +89,8 @@ static void take_image(struct bench *b, const char *recipe)
 	if (!b->base)
 		image_die("out of memory");
 	image_read(b->image, 0, b->base, b->size);
-	b->judge = judge_new(b->dir, b->size, b->program, NULL);
+	b->good = hashset_new(MAX_RUNS);
+	b->judge = judge_new(b->dir, b->size, b->program, b->good);
 	judge_want(b->judge, b->image);
 	run_with(b->judge, b->base, &none, b->out);
 	b->clean_frag = b->out->frag_after;
@@ -99,6 +101,7 @@ static void take_image(struct bench *b, const char *recipe)
 static void drop_image(struct bench *b)
 {
 	judge_free(b->judge);
+	hashset_free(b->good);
 	free(b->base);
 	b->judge = NULL;
 	b->base = NULL;
