@@ -135,6 +135,8 @@ int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struc
 		run->r->slab = po.slab_blocks * run->block_size;
 	po.min_runs = run->o->min_runs;
 	po.threads = plan_threads(run);
+	po.cancel = is_stopped;
+	po.cancel_ctx = run;
 	if (run->o->budget) {
 		if (run->o->budget > run->spent)
 			po.budget_blocks = (run->o->budget - run->spent) / run->block_size;

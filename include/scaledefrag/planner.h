@@ -49,6 +49,10 @@ struct planner_options {
 	 */
 	uint64_t budget_blocks;
 	unsigned threads; /* 0: one; the plan is the same for any number of them */
+	/* Asked with each batch, by any thread: not 0 ends planning with ERROR_STOPPED; may be
+	 * NULL. */
+	int (*cancel)(void *ctx);
+	void *cancel_ctx;
 };
 
 int planner_make(const struct snapshot *s, const struct planner_options *o, struct plan **out,

@@ -265,9 +265,12 @@ struct schedule {
 	uint32_t *runs_before; /* by file: runs in the snapshot + 1, or 0: not counted yet */
 	bool *worse;	       /* by file: it has more runs than in the snapshot */
 	size_t n_worse;
+	const struct planner_options *opt; /* whose cancel() is asked; may be NULL */
 };
 
 int schedule_init(struct schedule *sc, struct state *st, struct plan *p, struct error *err);
+/* -1 with ERROR_STOPPED, if planning is to end. */
+int schedule_stopped(const struct schedule *sc, struct error *err);
 /*
  * Puts the moves of a file into batches and applies them to the state. Their targets are claimed.
  * *done = false: it can't be done within the limits; the claims are given back and nothing is

@@ -38,6 +38,8 @@ static int improve(struct planner *p, enum order order, struct error *err)
 		return -1;
 	do {
 		nearer = false;
+		if (schedule_stopped(&p->sched, err))
+			return -1;
 		if (rounds_run(p, ROUND_WHOLE, &rounds, err) || room_make(p, &room, err))
 			return -1;
 		if (!room && evict_make_room(p, &room, err))
@@ -63,6 +65,7 @@ static int start(struct planner *p, struct error *err)
 {
 	if (schedule_init(&p->sched, p->st, p->plan, err))
 		return -1;
+	p->sched.opt = p->opt;
 	p->sched.beside = p->opt->mode == PLAN_LAYOUT;
 	p->placer.align = order_align(p->st, p->opt);
 	return rounds_find(p, err);

@@ -111,11 +111,18 @@ static int free_old(struct schedule *sc, struct error *err)
 	return 0;
 }
 
+int schedule_stopped(const struct schedule *sc, struct error *err)
+{
+	if (!sc->opt || !sc->opt->cancel || !sc->opt->cancel(sc->opt->cancel_ctx))
+		return 0;
+	return error_set(err, ERROR_STOPPED, "stopped while planning");
+}
+
 int schedule_close(struct schedule *sc, struct error *err)
 {
 	if (!sc->n_file)
 		return 0;
-	if (plan_begin_batch(sc->plan, err))
+	if (schedule_stopped(sc, err) || plan_begin_batch(sc->plan, err))
 		return -1;
 	qsort(sc->file, sc->n_file, sizeof(*sc->file), by_ino);
 	for (size_t i = 0; i < sc->n_file; i++) {

@@ -153,9 +153,9 @@ static int split_partials(struct permute *pm, uint64_t least, bool early, struct
 		if (split_open(pm, i, least, early, err))
 			return -1;
 	}
-	memmove(l->at + kept, l->at + n,
-		(l->n - n) * sizeof(*l->at)); /* what was listed meanwhile */
-	l->n -= n - kept;
+	for (size_t k = n; k < l->n; k++) /* what was listed meanwhile */
+		l->at[kept++] = l->at[k];
+	l->n = kept;
 	return 0;
 }
 

@@ -216,9 +216,13 @@ static void consider_file(struct claimants *cs, const struct snapshot_file *f)
 			consider(cs, &c);
 		}
 	for (size_t i = 0; i < m->n_ext; i++) {
-		c.start = m->ext[i].pblk;
-		c.len = m->ext[i].len & CLAIM_MAX_LEN;
-		consider(cs, &c);
+		uint64_t at = m->ext[i].pblk, end = at + m->ext[i].len;
+
+		for (; at < end; at += c.len) { /* a block-mapped run may be longer than a claim */
+			c.start = at;
+			c.len = least(end - at, CLAIM_MAX_LEN) & CLAIM_MAX_LEN;
+			consider(cs, &c);
+		}
 	}
 }
 

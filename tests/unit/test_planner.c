@@ -560,6 +560,41 @@ static void test_planner_make__same_plan_twice(void **state)
 	}
 }
 
+/* Says no so often, and then yes. */
+static int after_some(void *ctx)
+{
+	int *left = ctx;
+	return (*left)-- <= 0;
+}
+
+/* Wherever it is stopped: an error of that kind, no plan, nothing leaked. */
+static void test_planner_make__stops(void **state)
+{
+	static const enum plan_mode modes[] = { PLAN_FILES, PLAN_FREE, PLAN_SHRINK, PLAN_LAYOUT };
+	size_t stopped = 0;
+	(void)state;
+	for (size_t m = 0; m < sizeof(modes) / sizeof(*modes); m++) {
+		struct snapshot *s = randomvol_make(7);
+		for (int n = 0;; n++) {
+			int left = n;
+			const struct planner_options o = { .mode = modes[m],
+							   .cancel = after_some,
+							   .cancel_ctx = &left };
+			struct error err = ERROR_INIT;
+			struct plan *p = NULL;
+			if (!planner_make(s, &o, &p, &err)) {
+				plan_free(p);
+				break;
+			}
+			assert_int_equal(err.kind, ERROR_STOPPED);
+			assert_null(p);
+			stopped++;
+		}
+		snapshot_free(s);
+	}
+	assert_true(stopped > 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -589,6 +624,7 @@ int main(void)
 		cmocka_unit_test(test_planner_make__same_plan_for_any_threads),
 		cmocka_unit_test(test_planner_make__same_plan_twice),
 		cmocka_unit_test(test_planner_make__random_volumes),
+		cmocka_unit_test(test_planner_make__stops),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
