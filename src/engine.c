@@ -145,7 +145,12 @@ int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struc
 	}
 	po.min_extent_blocks =
 		run->o->min_extent / run->block_size + (run->o->min_extent % run->block_size != 0);
-	return planner_make(run->s, &po, out, err);
+	if (!planner_make(run->s, &po, out, err))
+		return 0;
+	return err->kind != ERROR_STOPPED
+		       ? -1
+		       : error_set(err, ERROR_STOPPED, "%s: stopped while planning",
+				   volume_arg(run->v));
 }
 
 /* Bytes of a batch. A budget is kept batch by batch, so it has to be many of them. */

@@ -125,24 +125,6 @@ int clear_choose(const struct layout *l, const struct planner_options *o, uint64
 	return 0;
 }
 
-/* Takes [start, end) out of the gaps. */
-static int close_gaps(struct layout *l, uint64_t start, uint64_t end, struct ranges *closed,
-		      struct error *err)
-{
-	struct range r;
-
-	while (rangeset_next(l->gap, start, &r) && r.start < end) {
-		uint64_t a = r.start > start ? r.start : start;
-		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
-
-		if (array_reserve(&closed->at, &closed->cap, closed->n + 1, sizeof(r), err) ||
-		    rangeset_remove(l->gap, a, z - a, err))
-			return -1;
-		closed->at[closed->n++] = (struct range){ a, z - a };
-	}
-	return 0;
-}
-
 int clear_lift(struct layout *l, const struct range *region, struct clearing *c, struct error *err)
 {
 	uint64_t end = region->start + region->len, first = region->start, key;
@@ -157,7 +139,7 @@ int clear_lift(struct layout *l, const struct range *region, struct clearing *c,
 		return error_nomem(err, "planning");
 	for (size_t k = 0; k < c->n; k++)
 		c->object[k] = l->file[k];
-	return close_gaps(l, region->start, end, &c->closed, err);
+	return layout_close_gaps(l, region->start, end, &c->closed, err);
 }
 
 int clear_end(struct layout *l, struct clearing *c, struct error *err)

@@ -189,22 +189,19 @@ static uint64_t slab_cost(const struct layout *l, uint64_t start, uint64_t end)
 	return cost ? cost : UINT64_MAX;
 }
 
-/* The part of the gaps in [start, end) is no place to put things. */
-static int close_gaps(struct layout *l, uint64_t start, uint64_t end, struct ranges *closed,
+int layout_close_gaps(struct layout *l, uint64_t start, uint64_t end, struct ranges *closed,
 		      struct error *err)
 {
 	struct range r;
 	while (rangeset_next(l->gap, start, &r) && r.start < end) {
 		uint64_t a = r.start > start ? r.start : start;
 		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
-		if (rangeset_remove(l->gap, a, z - a, err))
+		if ((closed && array_reserve(&closed->at, &closed->cap, closed->n + 1,
+					     sizeof(*closed->at), err)) ||
+		    rangeset_remove(l->gap, a, z - a, err))
 			return -1;
-		if (!closed)
-			continue;
-		if (array_reserve(&closed->at, &closed->cap, closed->n + 1, sizeof(*closed->at),
-				  err))
-			return -1;
-		closed->at[closed->n++] = (struct range){ a, z - a };
+		if (closed)
+			closed->at[closed->n++] = (struct range){ a, z - a };
 	}
 	return 0;
 }
@@ -219,8 +216,8 @@ static int empty_slab(struct layout *l, uint64_t start, uint64_t end, bool *ok, 
 	int rc = -1;
 	if (addrmap_floor(&l->object, start, &key, &i) && key + l->blocks[i] > start)
 		first = key;
-	if (layout_lift_all(l, first, end, &n, err) || close_gaps(l, start, end, &closed, err) ||
-	    put_best(l, n, start, ok, err))
+	if (layout_lift_all(l, first, end, &n, err) ||
+	    layout_close_gaps(l, start, end, &closed, err) || put_best(l, n, start, ok, err))
 		goto out;
 	rc = 0;
 	for (size_t k = 0; k < closed.n && !*ok && !rc; k++)
@@ -258,13 +255,13 @@ static int list_slabs(struct layout *l, const struct planner_options *o, struct 
 		if (cost != UINT64_MAX)
 			w[(*n)++] = (struct weighted){ cost, (size_t)i };
 		else if (rangeset_contains(l->gap, start, o->slab_blocks) &&
-			 close_gaps(l, start, start + o->slab_blocks, NULL, err))
+			 layout_close_gaps(l, start, start + o->slab_blocks, NULL, err))
 			return -1;
 	}
 	weighted_sort(w, *n);
 	for (size_t i = 0; i < *n; i++) {
 		uint64_t start = slab_start(o, w[i].index);
-		if (close_gaps(l, start, start + o->slab_blocks, NULL, err))
+		if (layout_close_gaps(l, start, start + o->slab_blocks, NULL, err))
 			return -1;
 	}
 	return 0;

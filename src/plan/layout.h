@@ -94,6 +94,10 @@ void clear_release(struct clearing *c);
 
 /* ---- gather.c ---- */
 
+/* The part of the gaps in [start, end) is no place to put things; `closed` (may be NULL): it is
+ * added there. */
+int layout_close_gaps(struct layout *l, uint64_t start, uint64_t end, struct ranges *closed,
+		      struct error *err);
 /* Fewer gaps. */
 int gather_merge(struct layout *l, struct error *err);
 /* What the mode aims at, if these were the free blocks; less is better. */

@@ -8,8 +8,29 @@
 
 #include "support/plancheck.h"
 #include "support/randomvol.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct plan *plancheck_plan(const char *text, const struct planner_options *o, struct snapshot **s)
+{
+	struct error err = ERROR_INIT;
+	struct plan *p = NULL;
+
+	if (snapshot_parse(text, s, &err) || planner_make(*s, o, &p, &err) ||
+	    planner_verify(*s, p, 1, &err))
+		fail_msg("%s", err.text);
+	return p;
+}
+
+size_t plancheck_move(char *text, size_t size, size_t n, const struct move *m)
+{
+	int len = snprintf(text + n, size - n, "%u@%u>%u ", (unsigned)m->len, (unsigned)m->from,
+			   (unsigned)m->to);
+
+	assert_true(len > 0 && n + (size_t)len < size);
+	return n + (size_t)len;
+}
 
 static void check_files(const struct state *st, uint64_t seed)
 {

@@ -2,12 +2,17 @@
 /*
  * plancheck: what has to hold of every plan, for CMocka tests of random volumes: verify proves it,
  * its result is the prediction, no file has more runs than before, and a second plan of the result
- * is empty. Fails the test with the seed's number.
+ * is empty. Fails the test with the seed's number. And plans of single volumes as text.
  */
 #ifndef SCALEDEFRAG_TESTS_PLANCHECK_H
 #define SCALEDEFRAG_TESTS_PLANCHECK_H
 
 #include "scaledefrag/planner.h"
+
+/* The plan of a snapshot given as text (*s: parsed), proven; fails the test where there is none. */
+struct plan *plancheck_plan(const char *text, const struct planner_options *o, struct snapshot **s);
+/* Appends "LEN@FROM>TO " to the n characters of text[size]; returns how many they are then. */
+size_t plancheck_move(char *text, size_t size, size_t n, const struct move *m);
 
 /* Looks on; each may be NULL. */
 struct plancheck {

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "../../src/plan/order.c"
+#include "support/plancheck.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -26,21 +27,14 @@
 /* The moves of a plan as text, and behind those of a file its new tree; the plan is proven. */
 static void plans(const char *snapshot, const struct planner_options *o, const char *want)
 {
-	struct error err = ERROR_INIT;
 	struct snapshot *s;
-	struct plan *p = NULL;
+	struct plan *p = plancheck_plan(snapshot, o, &s);
 	char text[1000] = "";
 	size_t n = 0;
-	if (snapshot_parse(snapshot, &s, &err) || planner_make(s, o, &p, &err) ||
-	    planner_verify(s, p, 1, &err))
-		fail_msg("%s", err.text);
 	for (size_t i = 0; i < p->n_file && n < sizeof(text) - 100; i++) {
 		const struct plan_file *f = &p->file[i];
-		for (uint64_t k = 0; k < f->n_move && n < sizeof(text) - 100; k++) {
-			const struct move *m = &p->move[f->first_move + k];
-			n += (size_t)snprintf(text + n, sizeof(text) - n, "%u@%u>%u ",
-					      (unsigned)m->len, (unsigned)m->from, (unsigned)m->to);
-		}
+		for (uint64_t k = 0; k < f->n_move; k++)
+			n = plancheck_move(text, sizeof(text), n, &p->move[f->first_move + k]);
 		for (uint64_t k = 0; k < f->n_taken && n < sizeof(text) - 100; k++)
 			n += (size_t)snprintf(text + n, sizeof(text) - n, "%u:tree>%u ",
 					      (unsigned)f->ino,

@@ -35,18 +35,12 @@ static const struct planner_options lower = { .mode = PLAN_SHRINK };
 /* The moves of a plan, as text; the plan is proven. */
 static void moves(const char *snapshot, const struct planner_options *o, const char *want)
 {
-	struct error err = ERROR_INIT;
 	struct snapshot *s;
-	struct plan *p = NULL;
+	struct plan *p = plancheck_plan(snapshot, o, &s);
 	char text[1000] = "";
 	size_t n = 0;
-	if (snapshot_parse(snapshot, &s, &err) || planner_make(s, o, &p, &err) ||
-	    planner_verify(s, p, 1, &err))
-		fail_msg("%s", err.text);
-	for (size_t i = 0; i < p->n_move && n < sizeof(text); i++)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%u@%u>%u ",
-				      (unsigned)p->move[i].len, (unsigned)p->move[i].from,
-				      (unsigned)p->move[i].to);
+	for (size_t i = 0; i < p->n_move; i++)
+		n = plancheck_move(text, sizeof(text), n, &p->move[i]);
 	assert_string_equal(text, want);
 	plan_free(p);
 	snapshot_free(s);
