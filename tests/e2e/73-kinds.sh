@@ -149,8 +149,9 @@ quota_mapped() { # as many blocks as before
 	{ e2fsck -fy x.img; clean x.img; } && debugfs -R "list_quota user" x.img >usage
 	also=usage_same
 }
-usage_same() { ! usage_changed; }
-usage_changed() { ! debugfs -R "list_quota user" x.img 2>/dev/null | cmp -s - usage; } # e2fsck: it is right
+usage_now() { debugfs -R "list_quota user" x.img 2>/dev/null >usage.now && grep -q '[0-9]' usage && grep -q '[0-9]' usage.now; }
+usage_same() { usage_now && cmp usage usage.now; }
+usage_changed() { usage_now && ! cmp -s usage usage.now; } # e2fsck: it is right
 # The same usage in files that can be seen; e2fsck does not look at them. What they should say after
 # the run is what e2fsck makes of it when the feature is there.
 visible_quota() {
