@@ -4,10 +4,13 @@
  *
  * The mover reads ahead on threads of its own, but writes nothing of a batch before move_start() is
  * called for it: when the batch before is durable, its log is empty (F4 has returned), and the
- * guard has found this one to fit what is on the disk. So the order of *writes* is the same as if
- * nothing were read ahead, and so are the invariants: reads change nothing, and what later batches
- * read are file blocks, which a commit never writes and no batch before writes either (the mover
- * waits for the copies of one that does). Indirect blocks of block-mapped files are moved as file
+ * guard has found this one to fit what is on the disk. Its early copies are an exception: they go
+ * to blocks that are free before and after the batch before, as the guard of that one has found on
+ * the disk, and are written while that one is copied and committed. No state that a power cut can
+ * leave uses them (I1), and a flush that batch N waits for may make copies of N+1 durable, which
+ * does no harm. Reads change nothing, and what later batches read are file blocks, which a commit
+ * never writes and no batch before writes either (the mover waits for the copies of one that does).
+ * Indirect blocks of block-mapped files are moved as file
  * blocks and are written by commits; so what the mover read of one is of no consequence: the commit
  * that moves it writes it anew (indirect.h).
  *
@@ -33,6 +36,14 @@ static void move_progress(void *ctx, uint64_t bytes)
 	run_tell_bytes(ctx, PHASE_MOVE, bytes);
 }
 
+/* Are copies of a batch written while the one before it is committed? Not where a sparse image must
+ * not grow by more than one batch, and where the head would go to and fro. */
+static bool goes_ahead(const struct run *run)
+{
+	return !run->o->verify && !volume_device(run->v)->fuse && !run_wants_holes(run) &&
+	       !volume_place(run->v)->rotational && !volume_geometry(run->v)->ordered;
+}
+
 int run_start_mover(struct run *run, struct error *err)
 {
 	struct move_options mo = {
@@ -41,6 +52,7 @@ int run_start_mover(struct run *run, struct error *err)
 		.block_size = run->block_size,
 		.rotational = volume_place(run->v)->rotational,
 		.verify = run->o->verify || volume_device(run->v)->fuse,
+		.early = goes_ahead(run),
 		.flush_step = FLUSH_STEP,
 		.stop = &run->stop,
 		.progress = move_progress,
@@ -125,11 +137,13 @@ static int copy_failed(const struct run *run, struct error *err)
 /* Up to the end of the batch's copies. *stopped: they are not complete. */
 static int copy(struct run *run, size_t batch, struct outcome *o, bool *stopped, struct error *err)
 {
+	bool ahead = goes_ahead(run) && batch + 1 < run->n_do;
+
 	*stopped = stop_now(run, batch);
 	run_phase(run, PHASE_GUARD);
 	if (*stopped)
-		return 0; /* nothing of it is written */
-	if (!run->o->skip_guard && commit_guard(run->c, run->p, batch, run->st, err))
+		return 0; /* nothing of it is written, but for early copies */
+	if (!run->o->skip_guard && commit_guard(run->c, run->p, batch, ahead, run->st, err))
 		return -1;
 	run_phase(run, PHASE_COMMIT);
 	if (commit_begin(run->c, err))
@@ -137,6 +151,8 @@ static int copy(struct run *run, size_t batch, struct outcome *o, bool *stopped,
 	run_phase(run, PHASE_MOVE);
 	run->spent += run_batch_bytes(run, batch, batch + 1);
 	move_start(run->m, batch);
+	if (ahead && !run->o->in_step)
+		move_start_early(run->m, batch + 1);
 	/* It would notice much of what the guard does, and a test wants to see that missed. */
 	if (!run->o->skip_guard && commit_prepare(run->c, run->p, batch, run->st, err))
 		return -1;
@@ -152,6 +168,11 @@ static int commit(struct run *run, size_t batch, const struct outcome *o, struct
 {
 	run_phase(run, PHASE_COMMIT);
 	run_tell_bytes(run, PHASE_COMMIT, 0);
+	if (run->o->in_step && goes_ahead(run) && batch + 1 < run->n_do && !o->res.n_dropped) {
+		move_start_early(run->m, batch + 1);
+		if (move_wait_early(run->m, batch + 1, err))
+			return -1;
+	}
 	if (commit_batch(run->c, run->p, batch, o->skip, run->st, err) ||
 	    run_note_touched(run, batch, o->skip, err) ||
 	    plan_apply(run->p, batch, o->skip, run->st, err))

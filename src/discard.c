@@ -188,8 +188,7 @@ static bool moves_unwritten(const struct plan *p, size_t batch)
 	return false;
 }
 
-/* Is what this run freed to be made holes of? */
-static bool wants_holes(const struct run *run)
+bool run_wants_holes(const struct run *run)
 {
 	return run->o->discard != DISCARD_NONE && !run->discard_failed &&
 	       volume_device(run->v)->sparse;
@@ -199,7 +198,7 @@ int run_note_written(struct run *run, struct error *err)
 {
 	size_t n = run->n_done;
 
-	if (!wants_holes(run))
+	if (!run_wants_holes(run))
 		return 0;
 	/* A batch that was begun and abandoned, or not committed for want of files, wrote as well.
 	 */
@@ -412,7 +411,7 @@ int run_discard_behind(struct run *run, struct error *err)
 	uint64_t next = run_batch_bytes(run, run->n_done, run->n_done + 1);
 	uint64_t left = run->left_written + (run->spent - run->spent_holes);
 
-	if (!wants_holes(run) || growth(run, left, 0) + next <= most)
+	if (!run_wants_holes(run) || growth(run, left, 0) + next <= most)
 		return 0;
 	if (run_note_written(run, err) ||
 	    discard_free(run, run->written, next < most ? most - next : 1, err))

@@ -114,6 +114,8 @@ int slab_choose(uint64_t wish, const struct volume_place *place, const struct ge
  */
 void slab_align(const struct volume_place *place, const struct geometry *geo,
 		struct planner_options *out);
+/* Is what this run freed to be made holes of? */
+bool run_wants_holes(const struct run *run);
 /* Remembers which blocks the batches of this round wrote or freed, an abandoned one as well. */
 int run_note_written(struct run *run, struct error *err);
 /* Between two batches: makes holes of what was freed, before a sparse image grows by more than a

@@ -10,7 +10,7 @@
  *   per batch:
  *     commit_guard()  I13: `from` is what the inodes map now, `to` is free in the bitmaps, re-read
  *                     from disk
- *     (move_start)
+ *     (move_start, move_start_early)
  *     commit_prepare() the batch's metadata is made in memory, while its copies are written; may be
  *                     left out
  *     (move_batch)
@@ -69,8 +69,10 @@ uint64_t commit_capacity(const struct commit *c);
  */
 int commit_quota(struct commit *c, const struct snapshot *s, struct error *err);
 int commit_begin(struct commit *c, struct error *err); /* a second call does nothing */
-int commit_guard(struct commit *c, const struct plan *p, size_t batch, const struct state *before,
-		 struct error *err);
+/* `ahead`: the next batch's early copies (plan_early) are written while this batch is copied and
+ * committed; their targets must be free, too, and of no use to this batch. */
+int commit_guard(struct commit *c, const struct plan *p, size_t batch, bool ahead,
+		 const struct state *before, struct error *err);
 /* Nothing is written; `before` as for commit_batch(), which must follow with the same `before`.
  * What a batch that is not committed leaves in memory is forgotten. */
 int commit_prepare(struct commit *c, const struct plan *p, size_t batch, const struct state *before,

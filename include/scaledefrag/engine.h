@@ -67,6 +67,9 @@ struct engine_options {
 	/* Tests: use this plan instead of planner_make; leave out verify or the guard (mutants). */
 	const struct plan *given_plan;
 	bool skip_verify, skip_guard;
+	/* Tests: early copies are written between the copies and the commit of the batch before, so
+	 * that a run's writes come in the same order each time. */
+	bool in_step;
 };
 
 #define ENGINE_MEMORY_DEFAULT (192ull << 20) /* bytes */

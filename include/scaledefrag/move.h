@@ -7,13 +7,16 @@
  *
  *   move_open()      the defraggers (threads) start to read
  *   move_start()     for each batch in turn: lets it be written; may be left out
+ *   move_start_early() of the batch after it: lets be written what may be early; may be left out
  *   move_batch()     lets it be written, returns when that is done
  *   move_close()     gives up what was not allowed to be written
  *
  * Reads run ahead of what may be written, over the following batches, as far as the buffers go:
  * while one batch is written and committed, the next ones are read. A batch that reads what an
  * earlier one writes waits for the end of that one's copies. Nothing of a batch is written before
- * move_start() or move_batch() is called for it.
+ * move_start() or move_batch() is called for it, but for its early copies (plan_early), which go to
+ * blocks that are free before and after the batch before it: these, with move_options.early, are
+ * written from move_start_early() on, while that batch is copied and committed.
  *
  * A batch's moves, in the order of their destinations, are cut into windows; each defragger claims
  * the next window by an atomic fetch-and-add, reads its sources sorted by physical address and
@@ -37,6 +40,7 @@ struct move_options {
 	bool rotational;
 	bool verify; /* read each copy back after a flush of the batch's copies and compare hashes
 		      */
+	bool early; /* some copies of a batch may be written early; not with verify */
 	/* Bytes; 0: never. While a batch is written, what is written so far is flushed each time it
 	 * comes to so much: the device then has less to do when the commit waits for it. */
 	uint64_t flush_step;
@@ -71,6 +75,11 @@ int move_open(struct device *dev, const struct plan *p, const struct move_option
 	      struct mover **out, struct error *err);
 /* Batches in their order; the one before was waited for by move_batch(). */
 void move_start(struct mover *m, size_t batch);
+/* The batch before it was started, and I13 holds for these copies (commit_guard's `ahead`). */
+void move_start_early(struct mover *m, size_t batch);
+/* Until these are written (tests: so that writes come in the same order in each run). Not before
+ * move_batch() of the batch before it. */
+int move_wait_early(struct mover *m, size_t batch, struct error *err);
 /*
  * Batches in their order, each once. `dropped`: n_file entries of this batch; set if 0 is returned
  * and nothing stopped. -1 only for what ends the run (no memory, a queue that can't be opened, a

@@ -63,6 +63,15 @@ int plan_begin_batch(struct plan *p, struct error *err);
 int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *moves, size_t n_moves,
 		  const struct filemap_delta *delta, struct error *err);
 
+/* The moves of all files of a batch, which lie one after the other. */
+const struct move *plan_moves(const struct plan *p, size_t batch, size_t *n);
+/*
+ * Which of a batch's moves can be copied before the batch before it is committed: those whose
+ * targets that one doesn't give back, so that they are free before it and after it. *early: one
+ * entry for each of plan_moves(); free(). Of the first batch none are.
+ */
+int plan_early(const struct plan *p, size_t batch, bool **early, struct error *err);
+
 /* Text form, stable; format: src/model/plan_text.c. parse checks the form only. -1: as put said. */
 int plan_write(const struct plan *p, text_fn put, void *ctx);
 int plan_parse(const char *text, struct plan **out, struct error *err);

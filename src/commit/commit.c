@@ -4,7 +4,8 @@
  *
  * With a journal (without one: N1 to N6 in ordered.c):
  *  I1  A block is written outside the log by a copy only if it is free in the last durable state
- *      and in every state in flight.
+ *      and in every state in flight: one of batch N+1 may be written while N is copied and
+ *      committed if its target is free before N and after it (plan_early; N's guard looks).
  *  I2  Copies are flushed before the commit block of their transaction is written.
  *  I3  Log blocks are flushed before their commit block; the commit block is flushed before any
  *      home write.
@@ -37,8 +38,8 @@
  * the overlay's dirty blocks are the transaction. Barriers: superblock_begin (B) before the first
  * copy; journal_commit's F1, whose flush covers the batch's copies too (I2), F2, F3, F4; after F4
  * the blocks that the batch freed are really free (I5). superblock_end (E) comes last. I1 and I5
- * rest on the plan: each `to` is free when its batch starts (I13 looks), and no block is both given
- * back and taken in one batch (changes_check).
+ * rest on the plan: each `to` is free when its copy may start (I13 looks), and no block is both
+ * given back and taken in one batch (changes_check).
  */
 #include "internal.h"
 
@@ -182,12 +183,19 @@ static int check_alive(struct commit *c, struct error *err)
 			 c->name, c->name);
 }
 
+/* Nothing more is written, nor by those who copy meanwhile (I12). */
+static void stop_writing(struct commit *c)
+{
+	c->dead = true;
+	atomic_store(&c->dev->dead, true);
+}
+
 /* A superblock write or flush that failed (I12). */
 static int fail_super(struct commit *c, struct error *err)
 {
 	struct error why = *err;
 
-	c->dead = true;
+	stop_writing(c);
 	error_set(err, why.kind, "%s; the superblock of %s may be old; run: e2fsck -p %s", why.text,
 		  c->name, c->name);
 	err->sys = why.sys;
@@ -388,7 +396,7 @@ int commit_batch(struct commit *c, const struct plan *p, size_t batch, const boo
 		return -1;
 	}
 	if (n && write_batch(c, list, n, err)) {
-		c->dead = true; /* descriptors in memory no longer match the disk */
+		stop_writing(c); /* and descriptors in memory no longer match the disk */
 		ret = -1;
 	}
 	free(list);

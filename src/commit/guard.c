@@ -327,9 +327,31 @@ struct batch_check {
 	struct comparison with;
 };
 
-static int collect(struct commit *c, const struct plan *p, const struct plan_batch *b,
+/* The targets of copies that are written while the batch before theirs is committed: free on the
+ * disk now, and of no use to that batch. */
+static int add_early(const struct commit *c, const struct plan *p, size_t batch,
+		     struct changes *changes, struct error *err)
+{
+	size_t n;
+	const struct move *m = plan_moves(p, batch, &n);
+	bool *early;
+	int rc;
+
+	rc = plan_early(p, batch, &early, err);
+	if (rc)
+		return -1;
+	for (size_t i = 0; i < n && !rc; i++)
+		if (early[i] && !m[i].unwritten)
+			rc = changes_add(c, changes, m[i].to, m[i].len, true, err);
+	free(early);
+	return rc;
+}
+
+static int collect(struct commit *c, const struct plan *p, size_t batch, bool ahead,
 		   const struct state *before, struct batch_check *k, struct error *err)
 {
+	const struct plan_batch *b = &p->batch[batch];
+
 	for (uint64_t i = 0; i < b->n_file; i++) {
 		struct remap *r = &k->file[i];
 		size_t groups;
@@ -345,6 +367,8 @@ static int collect(struct commit *c, const struct plan *p, const struct plan_bat
 				      walk_nodes(c, p, r, &k->own[i], want_node, &k->want, err))
 			return -1;
 	}
+	if (ahead && batch + 1 < p->n_batch && add_early(c, p, batch + 1, &k->changes, err))
+		return -1;
 	return changes_check(c, &k->changes, err);
 }
 
@@ -384,8 +408,8 @@ static void release_check(struct batch_check *k)
 	free(k->with.child);
 }
 
-int commit_guard(struct commit *c, const struct plan *p, size_t batch, const struct state *before,
-		 struct error *err)
+int commit_guard(struct commit *c, const struct plan *p, size_t batch, bool ahead,
+		 const struct state *before, struct error *err)
 {
 	const struct plan_batch *b = &p->batch[batch];
 	size_t entries = c->geo->block_size / 12 + 1;
@@ -403,7 +427,8 @@ int commit_guard(struct commit *c, const struct plan *p, size_t batch, const str
 	k.with.child = calloc(entries, sizeof(*k.with.child));
 	if (!k.file || !k.own || !k.with.buf || !k.with.encoded || !k.with.ext || !k.with.child)
 		error_nomem(err, "checking a batch");
-	else if (!collect(c, p, b, before, &k, err) && !prefetch(c, &k.want, &k.changes, err))
+	else if (!collect(c, p, batch, ahead, before, &k, err) &&
+		 !prefetch(c, &k.want, &k.changes, err))
 		ret = compare_all(c, p, &k, err);
 	release_check(&k);
 	return ret;

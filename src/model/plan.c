@@ -3,6 +3,7 @@
 #include "scaledefrag/plan.h"
 
 #include "scaledefrag/array.h"
+#include "scaledefrag/sort.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,5 +80,78 @@ int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *mo
 	add_nodes(p, delta->kept, delta->n_kept, &f.first_kept, &f.n_kept);
 	p->file[p->n_file++] = f;
 	b->n_file++;
+	return 0;
+}
+
+const struct move *plan_moves(const struct plan *p, size_t batch, size_t *n)
+{
+	const struct plan_batch *b = &p->batch[batch];
+	const struct plan_file *f = p->file + b->first_file;
+
+	*n = b->n_file ? (size_t)(f[b->n_file - 1].first_move + f[b->n_file - 1].n_move -
+				  f->first_move)
+		       : 0;
+	return b->n_file ? p->move + f->first_move : p->move;
+}
+
+/* What the batch gives back, sorted; free() it. NULL: no memory. */
+static struct range *given_back(const struct plan *p, size_t batch, size_t *n)
+{
+	const struct plan_batch *b = &p->batch[batch];
+	size_t n_move, n_node = 0;
+	const struct move *m = plan_moves(p, batch, &n_move);
+	struct range *out;
+
+	for (uint64_t i = 0; i < b->n_file; i++)
+		n_node += p->file[b->first_file + i].n_freed;
+	out = malloc((n_move + n_node + 1) * sizeof(*out));
+	*n = 0;
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < n_move; i++)
+		out[(*n)++] = (struct range){ m[i].from, m[i].len };
+	for (uint64_t i = 0; i < b->n_file; i++) {
+		const struct plan_file *f = &p->file[b->first_file + i];
+
+		for (uint64_t k = 0; k < f->n_freed; k++)
+			out[(*n)++] = (struct range){ p->node[f->first_freed + k], 1 };
+	}
+	if (sort_by_key(out, *n, sizeof(*out)))
+		return out;
+	free(out);
+	return NULL;
+}
+
+/* `sorted`: ranges that don't overlap each other. */
+static bool overlaps(const struct range *sorted, size_t n, uint64_t start, uint64_t len)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) { /* low: the number of ranges that start before the end */
+		size_t mid = low + (high - low) / 2;
+
+		if (sorted[mid].start < start + len)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low && sorted[low - 1].start + sorted[low - 1].len > start;
+}
+
+int plan_early(const struct plan *p, size_t batch, bool **early, struct error *err)
+{
+	size_t n, n_back = 0;
+	const struct move *m = plan_moves(p, batch, &n);
+	bool *out = calloc(n + 1, sizeof(*out));
+	struct range *back = out && batch ? given_back(p, batch - 1, &n_back) : NULL;
+
+	if (!out || (batch && !back)) {
+		free(out);
+		return error_nomem(err, "what may be copied early");
+	}
+	for (size_t i = 0; batch && i < n; i++)
+		out[i] = !overlaps(back, n_back, m[i].to, m[i].len);
+	free(back);
+	*early = out;
 	return 0;
 }

@@ -224,6 +224,33 @@ void move_start(struct mover *m, size_t batch)
 	pthread_mutex_unlock(&m->lock);
 }
 
+void move_start_early(struct mover *m, size_t batch)
+{
+	pthread_mutex_lock(&m->lock);
+	if (m->o.early && atomic_load(&m->allowed_early) <= batch) {
+		atomic_store(&m->allowed_early, batch + 1);
+		mover_changed(m);
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+int move_wait_early(struct mover *m, size_t batch, struct error *err)
+{
+	const struct job *job = &m->job[batch];
+	int rc = 0;
+
+	pthread_mutex_lock(&m->lock);
+	while (m->o.early && !atomic_load(&m->ending) &&
+	       (atomic_load(&m->opened) <= batch || job->finished_early < job->n_early))
+		pthread_cond_wait(&m->change, &m->lock);
+	if (m->failed) {
+		*err = m->err;
+		rc = -1;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return rc;
+}
+
 /* Lets the batch be written and, with verify, be read back; under the lock. */
 static int copy(struct mover *m, size_t batch, struct error *err)
 {

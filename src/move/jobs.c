@@ -4,8 +4,9 @@
 #include <stdlib.h>
 
 #define WINDOW_SHARE                                                                               \
-	(4u << 20) /* bytes; windows are made no smaller only to occupy all threads                \
-		    */
+	(4u << 20)	       /* bytes; windows are made no smaller only to occupy all threads    \
+				*/
+#define EARLY_MIN (128u << 10) /* bytes that are worth a write of their own */
 
 static int by_target(const void *a, const void *b)
 {
@@ -14,31 +15,39 @@ static int by_target(const void *a, const void *b)
 	return x->to < y->to ? -1 : x->to > y->to;
 }
 
-/* The batch's written moves, each one piece so far. Returns their number; *blocks = their sum. */
-static size_t collect(const struct plan *p, const struct plan_batch *b, struct piece *out,
-		      uint64_t *blocks)
+/* The batch's written moves, each one piece so far. Returns their number. `early`: as of
+ * plan_early(); NULL: none is. */
+static size_t collect(const struct plan *p, const struct plan_batch *b, const bool *early,
+		      struct piece *out)
 {
+	uint64_t first = b->n_file ? p->file[b->first_file].first_move : 0;
 	size_t n = 0;
 
-	*blocks = 0;
 	for (uint64_t f = 0; f < b->n_file; f++) {
 		const struct plan_file *file = &p->file[b->first_file + f];
 
-		for (uint64_t i = 0; i < file->n_move; i++) {
-			const struct move *m = &p->move[file->first_move + i];
+		for (uint64_t i = file->first_move; i < file->first_move + file->n_move; i++) {
+			const struct move *m = &p->move[i];
 
-			if (m->unwritten)
-				continue;
-			if (out)
-				out[n] = (struct piece){ .from = m->from,
-							 .to = m->to,
-							 .len = m->len,
-							 .file = (uint32_t)f };
-			*blocks += m->len;
-			n++;
+			if (!m->unwritten)
+				out[n++] = (struct piece){ .from = m->from,
+							   .to = m->to,
+							   .len = m->len,
+							   .file = (uint32_t)f,
+							   .late = !early || !early[i - first] };
 		}
 	}
 	return n;
+}
+
+static size_t count(const struct plan *p, size_t batch)
+{
+	size_t n, written = 0;
+	const struct move *m = plan_moves(p, batch, &n);
+
+	for (size_t i = 0; i < n; i++)
+		written += !m[i].unwritten;
+	return written;
 }
 
 void jobs_measure(const struct plan *p, uint64_t *blocks, size_t *n_move)
@@ -46,8 +55,8 @@ void jobs_measure(const struct plan *p, uint64_t *blocks, size_t *n_move)
 	*blocks = 0;
 	*n_move = 0;
 	for (size_t b = 0; b < p->n_batch; b++) {
-		uint64_t sum;
-		size_t n = collect(p, &p->batch[b], NULL, &sum);
+		uint64_t sum = p->batch[b].copy_blocks;
+		size_t n = count(p, b);
 
 		*blocks = sum > *blocks ? sum : *blocks;
 		*n_move = n > *n_move ? n : *n_move;
@@ -55,23 +64,23 @@ void jobs_measure(const struct plan *p, uint64_t *blocks, size_t *n_move)
 }
 
 /*
- * Cuts the sorted pieces src[0..n) into windows. `out` may be the start of the array that src is
- * the end of: each window adds at most one piece, and src lies n_window behind.
+ * Cuts the sorted pieces src[0..n), n > 0, into windows. `out` may be the start of the array that
+ * src is the end of: each window adds at most one piece, and src lies n_window behind.
  */
 static void cut(struct window *win, uint32_t window_blocks, const struct piece *src, size_t n,
 		struct piece *out)
 {
 	size_t k = 0;
 
-	*win = (struct window){ 0 };
+	*win = (struct window){ .late = src->late };
 	for (size_t i = 0; i < n; i++) {
 		struct piece p = src[i];
 
 		while (p.len) {
 			uint32_t room = window_blocks - win->blocks, len;
 
-			if (!room) {
-				*++win = (struct window){ .first = k };
+			if (!room || p.late != win->late) {
+				*++win = (struct window){ .first = k, .late = p.late };
 				continue;
 			}
 			len = p.len < room ? p.len : room;
@@ -97,25 +106,20 @@ static uint32_t window_size(const struct mover *m, uint64_t blocks)
 	return share < m->window_blocks ? (uint32_t)share : m->window_blocks;
 }
 
-/* Does `job` read what `earlier` writes? */
-static bool reads_from(const struct job *job, size_t n, const struct job *earlier, size_t n_earlier)
+/* Do pieces [from, to) of the job, which are sorted by target, write to these blocks? */
+static bool writes_to(const struct job *job, size_t from, size_t to, uint64_t start, uint64_t end)
 {
-	for (size_t i = 0; i < n; i++) {
-		uint64_t from = job->piece[i].from, end = from + job->piece[i].len;
-		size_t low = 0, high = n_earlier;
+	size_t low = from, high = to;
 
-		while (low < high) { /* low: the number of pieces that start before `end` */
-			size_t mid = low + (high - low) / 2;
+	while (low < high) { /* [from, low) start before `end` */
+		size_t mid = low + (high - low) / 2;
 
-			if (earlier->piece[mid].to < end)
-				low = mid + 1;
-			else
-				high = mid;
-		}
-		if (low && earlier->piece[low - 1].to + earlier->piece[low - 1].len > from)
-			return true;
+		if (job->piece[mid].to < end)
+			low = mid + 1;
+		else
+			high = mid;
 	}
-	return false;
+	return low > from && job->piece[low - 1].to + job->piece[low - 1].len > start;
 }
 
 static size_t pieces_of(const struct job *job)
@@ -128,50 +132,137 @@ static size_t pieces_of(const struct job *job)
 	return last->first + last->n;
 }
 
+/* Does `job` read what `earlier` writes? */
+static bool reads_from(const struct job *job, const struct job *earlier)
+{
+	size_t n = pieces_of(job), all = pieces_of(earlier);
+	size_t early = earlier->n_early < earlier->n_window
+			       ? earlier->window[earlier->n_early].first
+			       : all;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t from = job->piece[i].from, end = from + job->piece[i].len;
+
+		if (writes_to(earlier, 0, early, from, end) ||
+		    writes_to(earlier, early, all, from, end))
+			return true;
+	}
+	return false;
+}
+
 /* How many batches must be copied before this one may be read. */
 static size_t wait_for(const struct mover *m, size_t batch)
 {
 	const struct job *job = &m->job[batch];
 
 	for (size_t b = batch; b > m->copied; b--)
-		if (reads_from(job, pieces_of(job), &m->job[b - 1], pieces_of(&m->job[b - 1])))
+		if (reads_from(job, &m->job[b - 1]))
 			return b;
 	return 0;
+}
+
+static size_t windows(uint64_t blocks, uint32_t size)
+{
+	return (size_t)((blocks + size - 1) / size);
+}
+
+/*
+ * An early stretch that adjoins what comes late would else have been one write with it: short ones
+ * come late, too. `p`: sorted by target. Returns the blocks that come early.
+ */
+static uint64_t keep_long(const struct mover *m, struct piece *p, size_t n)
+{
+	uint64_t least = EARLY_MIN / m->o.block_size, sum = 0;
+
+	for (size_t i = 0, end; i < n; i = end) {
+		uint64_t blocks = p[i].len;
+		bool adjoins = i && p[i - 1].to + p[i - 1].len == p[i].to;
+
+		end = i + 1;
+		if (p[i].late)
+			continue;
+		for (; end < n && !p[end].late && p[end].to == p[end - 1].to + p[end - 1].len;
+		     end++)
+			blocks += p[end].len;
+		adjoins |= end < n && p[end].to == p[end - 1].to + p[end - 1].len;
+		if (adjoins && blocks < least)
+			for (size_t k = i; k < end; k++)
+				p[k].late = true;
+		else
+			sum += blocks;
+	}
+	return sum;
+}
+
+/* Early ones first; the order is kept. */
+static void part(const struct piece *from, size_t n, struct piece *to)
+{
+	for (int late = 0; late < 2; late++)
+		for (size_t i = 0; i < n; i++)
+			if (from[i].late == late)
+				*to++ = from[i];
+}
+
+/* The batch's n > 0 pieces `p`, sorted by target, in windows. */
+static int make_windows(struct mover *m, size_t batch, struct piece *p, size_t n, struct error *err)
+{
+	struct job *job = &m->job[batch];
+	uint64_t early = keep_long(m, p, n), late = m->p->batch[batch].copy_blocks - early;
+	uint32_t size = window_size(m, late > early ? late : early);
+	size_t n_window = windows(early, size) + windows(late, size);
+
+	job->piece = calloc(n + n_window, sizeof(*job->piece));
+	job->window = calloc(n_window, sizeof(*job->window));
+	if (!job->piece || !job->window)
+		return error_nomem(err, "copying files");
+	part(p, n, job->piece + n_window);
+	cut(job->window, size, job->piece + n_window, n, job->piece);
+	job->n_early = windows(early, size);
+	job->n_window = n_window;
+	return 0;
+}
+
+/* The n > 0 pieces of the batch, sorted by target. */
+static int make_pieces(struct mover *m, size_t batch, size_t n, struct error *err)
+{
+	struct piece *p = malloc(n * sizeof(*p));
+	bool *early = NULL;
+	int rc = -1;
+
+	if (!p)
+		error_nomem(err, "copying files");
+	if (!p || (m->o.early && plan_early(m->p, batch, &early, err)))
+		goto out;
+	collect(m->p, &m->p->batch[batch], early, p);
+	qsort(p, n, sizeof(*p), by_target);
+	rc = make_windows(m, batch, p, n, err);
+out:
+	free(early);
+	free(p);
+	return rc;
 }
 
 /* The lists of a batch. n_window stays 0 if there is nothing to copy. */
 static int make_lists(struct mover *m, size_t batch, struct error *err)
 {
-	const struct plan_batch *b = &m->p->batch[batch];
 	struct job *job = &m->job[batch];
-	uint64_t blocks;
-	size_t n = collect(m->p, b, NULL, &blocks), n_window;
-	uint32_t size;
+	size_t n = count(m->p, batch);
 
-	job->dropped = calloc(b->n_file + 1, sizeof(*job->dropped));
+	job->dropped = calloc(m->p->batch[batch].n_file + 1, sizeof(*job->dropped));
 	if (!job->dropped)
-		goto nomem;
+		return error_nomem(err, "copying files");
 	/* With verify one batch at a time, also when there is nothing to copy: what is read back
 	 * takes buffers, which must not be full of what may not be written. */
 	job->after = m->o.verify ? batch : 0;
 	if (!n)
 		return 0;
-	size = window_size(m, blocks);
-	n_window = (size_t)((blocks + size - 1) / size);
-	job->piece = calloc(n + n_window, sizeof(*job->piece));
-	job->window = calloc(n_window, sizeof(*job->window));
-	if (!job->piece || !job->window)
-		goto nomem;
-	collect(m->p, b, job->piece + n_window, &blocks);
-	qsort(job->piece + n_window, n, sizeof(*job->piece), by_target);
-	cut(job->window, size, job->piece + n_window, n, job->piece);
-	job->n_window = n_window;
+	if (make_pieces(m, batch, n, err)) {
+		job_release(job);
+		return -1;
+	}
 	if (!m->o.verify)
 		job->after = wait_for(m, batch);
 	return 0;
-nomem:
-	job_release(job);
-	return error_nomem(err, "copying files");
 }
 
 void job_release(struct job *job)
@@ -213,6 +304,7 @@ static void take(struct mover *m, struct stream *s, size_t batch, size_t i)
 	s->batch = batch;
 	s->piece = job->piece + job->window[i].first;
 	s->n_piece = job->window[i].n;
+	s->late = job->window[i].late;
 	s->count = (struct move_result){ 0 };
 }
 

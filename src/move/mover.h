@@ -24,24 +24,27 @@ struct piece {
 	uint32_t len;	   /* blocks */
 	uint32_t at;	   /* blocks from the start of the window's buffer */
 	uint32_t file;	   /* of the batch, 0.. */
-	uint32_t skip;	   /* 1: its file failed in this window; written by the window's worker */
+	bool skip;	   /* its file failed in this window; written by the window's worker */
+	bool late;	   /* written when its batch may be, not earlier */
 };
 
 struct window {
 	size_t first, n; /* pieces, sorted by destination */
 	uint32_t blocks;
+	bool late; /* as its pieces */
 };
 
 /* One batch. Its lists exist from the first claim up to the end of its copies. */
 struct job {
 	struct piece *piece;
 	struct window *window;
-	size_t n_window;
+	size_t n_window, n_early; /* those that may be written early come first */
 	struct move_dropped *dropped;	/* per file; under the mover's lock */
 	atomic_size_t next, next_check; /* windows claimed: to copy, to check */
 	/* Under the mover's lock. */
 	size_t after;		  /* may be read once so many batches are copied */
 	size_t finished, checked; /* windows */
+	size_t finished_early;	  /* of `finished`: early ones */
 	bool checking;
 	struct move_result count;
 };
@@ -62,6 +65,7 @@ struct mover {
 	atomic_uint changes;		/* counts them; grows under the lock */
 	atomic_size_t opened;		/* jobs that have lists, or had; grows under the lock */
 	atomic_size_t allowed;		/* batches that may be written */
+	atomic_size_t allowed_early;	/* and those of which early windows may */
 	atomic_bool ending;		/* stopped, failed or closed: all defraggers leave */
 	atomic_uint_fast64_t unflushed; /* bytes written since the last flush */
 	/* Under the lock. */
@@ -77,6 +81,7 @@ struct stream {
 	enum { STREAM_IDLE, STREAM_GATHER, STREAM_READY, STREAM_WRITE, STREAM_CHECK } state;
 	struct job *job;
 	size_t batch;
+	bool late;    /* its window is */
 	uint64_t age; /* the lower, the older */
 	struct piece *piece;
 	size_t n_piece;

@@ -62,10 +62,17 @@ static void window_done(struct mover *m, struct stream *s)
 	job->count.bytes += s->count.bytes;
 	job->count.reads += s->count.reads;
 	job->count.writes += s->count.writes;
-	if (++*done == job->n_window)
+	job->finished_early += !s->late;
+	if (++*done == job->n_window || (!s->late && job->finished_early == job->n_early))
 		mover_changed(m);
 	pthread_mutex_unlock(&m->lock);
 	s->state = STREAM_IDLE;
+}
+
+static bool may_write(const struct mover *m, const struct stream *s)
+{
+	return s->batch < atomic_load(&m->allowed) ||
+	       (!s->late && s->batch < atomic_load(&m->allowed_early));
 }
 
 /* As far as it goes without another request. */
@@ -76,7 +83,7 @@ static void settle(struct worker *w, struct stream *s)
 			hash_all(w, s);
 		s->state = STREAM_READY;
 	}
-	if (s->state == STREAM_READY && s->batch < atomic_load(&w->m->allowed)) {
+	if (s->state == STREAM_READY && may_write(w->m, s)) {
 		s->state = STREAM_WRITE;
 		stream_start(s, PASS_WRITE);
 	}

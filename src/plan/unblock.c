@@ -4,10 +4,11 @@
  * few blocks, and where there is nothing but cycles.
  *
  * Parts are cut where enough of their target is open, as long as the tree blocks that the pieces
- * need are few: this costs no copies. Then targets that are nearly open are cleared: what lies on
- * them is bounced, that is, moved to free space for the time being. Free space is what nobody waits
- * for; where it is short, targets that are mostly occupied lend what is open of them. If nothing
- * can be cleared, parts are cut wherever their target is open.
+ * need are few: this costs no copies, but more requests, so that the pieces must be long unless
+ * free blocks are scarce. Then targets that are nearly open are cleared: what lies on them is
+ * bounced, that is, moved to free space for the time being. Free space is what nobody waits for;
+ * where it is short, targets that are mostly occupied lend what is open of them. If nothing can be
+ * cleared, parts are cut wherever their target is open.
  */
 #include "permute.h"
 #include <stdlib.h>
@@ -25,10 +26,14 @@
 #define RESERVE 16u
 /* Blocks of a piece that is worth a cut, where there is something else to do. */
 #define PIECE 4u
+/* The same where free blocks are not scarce: a request costs as much as some 20 KiB more. */
+#define LONG_PIECE 16u
+/* Share of all that has to be moved; fewer free blocks are scarce. */
+#define SCARCE 3u
 /* Parts that a thin batch looks at. */
 #define LOOK 1024u
 /* Share of all that had to be moved which is little: as much may be written twice at the end. */
-#define REST 8u
+#define REST 4u
 /* Batches that may look at all parts for that. */
 #define REST_BATCHES 4u
 
@@ -90,7 +95,7 @@ static int split_open(struct permute *pm, uint32_t i, uint64_t least, bool early
 		uint64_t len = pm->part[i].len;
 		skip = end;
 		/* To bounce what is in the way of the rest takes a move too. */
-		if (end - at < least && (end - at) * 2 < len)
+		if (end - at < least && (least > PIECE || (end - at) * 2 < len))
 			continue;
 		if (early && !may_cut(pm, i, (at > 0) + (end < len)))
 			break;
@@ -389,9 +394,9 @@ int permute_prepare(struct permute *pm, bool *any, struct error *err)
 {
 	uint64_t all = spare_blocks(pm) + pm->open_blocks, reserve = all / RESERVE + (all > 2);
 	uint64_t thin = all / THIN, budget = pm->pending_blocks / BOUNCE + 1;
-	bool bounced = false, rest = pm->pending_blocks <= pm->all_blocks / REST &&
-				     pm->n_rest < REST_BATCHES &&
-				     spare_blocks(pm) > reserve + pm->pending_blocks;
+	bool scarce = all < pm->all_blocks / SCARCE, bounced = false;
+	bool rest = pm->pending_blocks <= pm->all_blocks / REST && pm->n_rest < REST_BATCHES &&
+		    spare_blocks(pm) > reserve + pm->pending_blocks;
 	if (budget > all / SPREE + SPREE_LEAST)
 		budget = all / SPREE + SPREE_LEAST;
 	if (thin > pm->pending_blocks / THIN)
@@ -400,7 +405,8 @@ int permute_prepare(struct permute *pm, bool *any, struct error *err)
 		thin = pm->sc->snap->limits.copy_blocks / 2;
 	if (rest && clear_rest(pm, &bounced, err))
 		return -1;
-	if (!rest && pm->ready_blocks <= thin && split_partials(pm, PIECE, true, err))
+	if (!rest && pm->ready_blocks <= thin &&
+	    split_partials(pm, scarce ? PIECE : LONG_PIECE, true, err))
 		return -1;
 	if (!rest && (pm->ready_blocks <= thin || pm->starved) &&
 	    clear_partials(pm, reserve, &budget, &bounced, err))

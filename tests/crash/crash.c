@@ -54,6 +54,8 @@ static bool prepare(const struct setup *o, const struct scenario *s, enum mutant
 	recipe_make(s->recipe, o->base);
 	copy_file(o->base, o->run);
 	scenario_record(s, plan, o->base, o->run, t);
+	if (m == MUTANT_NONE)
+		trace_scatter(t, o->seed);
 	return mutant_apply(t, m, o->base);
 }
 
@@ -73,17 +75,19 @@ static struct job make_job(const struct setup *o, const struct scenario *s, cons
 static size_t run_scenario(const struct setup *o, const struct scenario *s, size_t states)
 {
 	double start = seconds();
-	size_t before = o->totals->states, bad;
+	size_t before = o->totals->states, bad, early;
 	struct trace t;
 	struct job job;
 
 	prepare(o, s, MUTANT_NONE, &t);
+	early = t.early;
 	job = make_job(o, s, &t);
 	job.want = states;
 	bad = job_run(&job);
-	printf("%s %-13s %5zu states, %4zu events, %2d batches, %zu bad, %.1f s\n",
-	       bad ? "not ok" : "ok", s->name, o->totals->states - before, t.n, t.batches, bad,
-	       seconds() - start);
+	printf("%s %-13s %5zu states, %4zu events, %2d batches, %3zu early copies, %zu bad, %.1f "
+	       "s\n",
+	       bad ? "not ok" : "ok", s->name, o->totals->states - before, t.n, t.batches, early,
+	       bad, seconds() - start);
 	fflush(stdout);
 	trace_release(&t);
 	return bad;

@@ -199,16 +199,29 @@ static void check_end(const struct scenario *s, int rc, const struct report *r,
 		image_die("%s: nothing was discarded %s", s->name, r->discard_failed);
 	if (trace_mmp_wrong(t))
 		image_die("%s: the MMP block %s", s->name, trace_mmp_wrong(t));
+	if (s->early && !t->early)
+		image_die("%s: no copy is early", s->name);
 	if (t->batches < s->min_batches)
 		image_die("%s: %d batches, the scenario needs %d", s->name, t->batches,
 			  s->min_batches);
 }
 
+#define BATCHES_MAX 1024
+
 struct stopper {
 	const struct scenario *s;
+	struct recorder *rec;
 	int stop;
-	int batches; /* whose commit has begun */
+	int batches;		    /* whose commit has begun */
+	size_t commit[BATCHES_MAX]; /* events before it */
 };
+
+static void note_commit(struct stopper *st)
+{
+	if (st->batches < BATCHES_MAX)
+		recorder_trace(st->rec, &st->commit[st->batches]);
+	st->batches++;
+}
 
 static void stop_in_time(void *ctx, enum report_phase phase, uint64_t done, uint64_t total,
 			 uint64_t bytes)
@@ -218,7 +231,8 @@ static void stop_in_time(void *ctx, enum report_phase phase, uint64_t done, uint
 	(void)done;
 	(void)total;
 	(void)bytes;
-	st->batches += phase == PHASE_COMMIT;
+	if (phase == PHASE_COMMIT)
+		note_commit(st);
 	if (st->batches == st->s->stop_at && (phase == PHASE_MOVE || !st->s->copying))
 		st->stop = st->s->stop;
 }
@@ -235,7 +249,7 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 {
 	struct plan *given = plan == PLAN_OWN ? NULL : make_plan(plan, path);
 	struct recorder *rec = recorder_new();
-	struct stopper stopper = { .s = s };
+	struct stopper stopper = { .s = s, .rec = rec };
 	struct engine_options o = {
 		.volume = { .path = path,
 			    .wrap = recorder_wrap,
@@ -243,6 +257,7 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 			    .pause = no_pause },
 		.threads = 1,
 		.queue_depth = 8,
+		.in_step = true,
 		.plan.mode = s->mode,
 		.slab = s->slab,
 		.discard = s->discard,
@@ -267,6 +282,10 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 	rc = engine_run(&o, &r, &err);
 	ev = recorder_trace(rec, &n);
 	trace_from_recorder(&t, before, ev, n);
+	if (!t.ordered)
+		trace_name_early(
+			&t, stopper.commit,
+			(size_t)(stopper.batches < BATCHES_MAX ? stopper.batches : BATCHES_MAX));
 	if (plan != PLAN_WRONG) {
 		check_end(s, rc, &r, &err, &t);
 		check_image(s, path);

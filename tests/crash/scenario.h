@@ -20,7 +20,8 @@ struct scenario {
 	const char *front; /* engine_options.front */
 	uint64_t slab;	   /* bytes */
 	enum engine_discard discard;
-	bool late; /* much like another one: only with --all, or by name */
+	bool early; /* the scenario is pointless without early copies */
+	bool late;  /* much like another one: only with --all, or by name */
 };
 
 extern const struct scenario scenarios[]; /* ends with name NULL */

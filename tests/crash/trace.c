@@ -51,7 +51,7 @@ static bool is_commit(const struct event *e, uint32_t bs)
 	return e->len == bs && !memcmp(e->data, JBD2_MAGIC "\0\0\0\2", 8);
 }
 
-static uint64_t mix(uint64_t z)
+uint64_t trace_mix(uint64_t z)
 {
 	z += 0x9e3779b97f4a7c15u;
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -65,7 +65,7 @@ static uint8_t *junk(uint64_t offset, uint64_t len)
 	uint8_t *data = need(calloc(1, len + sizeof(uint64_t)));
 
 	for (uint64_t at = 0; at < len; at += sizeof(uint64_t)) {
-		uint64_t place = offset + at, word = mix(place);
+		uint64_t place = offset + at, word = trace_mix(place);
 
 		if (place / SECTOR % 3)
 			memcpy(data + at, &word, sizeof(word));
@@ -205,6 +205,7 @@ void trace_from_recorder(struct trace *t, const char *image, const struct record
 		struct event *e = &t->event[i];
 
 		e->issued = ev[i].issued;
+		t->reach = i - e->issued > t->reach ? i - e->issued : t->reach;
 		if (ev[i].kind == RECORDER_FLUSH) {
 			if (ev[i].failed)
 				image_die("a flush failed in a run without faults");
@@ -350,25 +351,29 @@ static void write_subset(const struct event *e, uint64_t unit, unsigned chance, 
 			 uint8_t *image)
 {
 	for (uint64_t at = 0; at < e->len; at += unit) {
-		*random = mix(*random);
+		*random = trace_mix(*random);
 		if (*random % 256 < chance)
 			write_part(e, at, at + unit, image);
 	}
 }
 
-/* Was event i, which ends after the cut k, on its way at k? Not if a flush lies between. */
+/* No event from there on was on its way at the cut k. */
 static size_t in_flight_end(const struct trace *t, size_t k)
 {
-	while (k < t->n && t->event[k].role != ROLE_FLUSH)
-		k++;
-	return k;
+	return t->n - k < t->reach ? t->n : k + t->reach;
+}
+
+/* Was event i completed at the cut k, or on its way? */
+static bool begun(const struct trace *t, size_t i, size_t k)
+{
+	return t->event[i].role != ROLE_FLUSH && (i < k || t->event[i].issued < k);
 }
 
 static void random_state(const struct trace *t, size_t k, unsigned variant, uint64_t seed,
 			 uint8_t *image)
 {
 	static const unsigned chances[] = { 128, 128, 32, 224, 128, 12, 244 };
-	uint64_t random = mix(seed ^ mix(k ^ mix(variant)));
+	uint64_t random = trace_mix(seed ^ trace_mix(k ^ trace_mix(variant)));
 	unsigned chance = chances[random % 7];
 	size_t end = in_flight_end(t, k);
 
@@ -378,7 +383,7 @@ static void random_state(const struct trace *t, size_t k, unsigned variant, uint
 				: variant % 3 == 1 ? t->block_size
 						   : SECTOR;
 
-		if (i < k || e->issued < k)
+		if (begun(t, i, k))
 			write_subset(e, unit, chance, &random, image);
 	}
 }
@@ -414,6 +419,7 @@ void trace_undo(const struct trace *t, size_t k, const uint8_t *durable, uint8_t
 	for (size_t i = trace_durable(t, k); i < end; i++) {
 		const struct event *e = &t->event[i];
 
-		memcpy(image + e->offset, durable + e->offset, e->len);
+		if (begun(t, i, k))
+			memcpy(image + e->offset, durable + e->offset, e->len);
 	}
 }

@@ -66,6 +66,8 @@ struct trace {
 	struct event *event;
 	size_t n;
 	int batches;
+	size_t early; /* copies that were, of all batches */
+	size_t reach; /* events that one event was on its way during, at most */
 };
 
 struct recorder_event;
@@ -73,6 +75,12 @@ struct recorder_event;
 /* Copies a recorder's log. `image`: the path of the image as it was before. */
 void trace_from_recorder(struct trace *t, const char *image, const struct recorder_event *ev,
 			 size_t n);
+/* Copies that begin at event commit[b] are early ones of batch b + 1 (early.c). */
+void trace_name_early(struct trace *t, const size_t *commit, size_t n);
+/* Early copies come later, at any place where another run may have them; the same for the same
+ * seed. */
+void trace_scatter(struct trace *t, uint64_t seed);
+uint64_t trace_mix(uint64_t z); /* the next random number */
 void trace_release(struct trace *t);
 void trace_copy(const struct trace *in, struct trace *out);
 void trace_dump(const struct trace *t);

@@ -61,6 +61,7 @@ static void run_once(const char *path, const struct fault *f, struct outcome *ou
 	struct engine_options o = {
 		.volume = { .path = path, .wrap = wrap_both, .wrap_ctx = &chain },
 		.threads = 1,
+		.in_step = true,
 		.queue_depth = 4,
 		.batch_bytes = 96 << 10,
 		.list = 8,

@@ -707,16 +707,16 @@ static void test_commit_guard__bits_of_clusters(void **state)
 	(void)state;
 	open_image(&r, "bigalloc4k");
 	if (scan(&r, &s, &err) || planner_make(s, &po, &p, &err) || state_new(s, &st, &err) ||
-	    commit_open(r.v, &co, &c, &err) || commit_guard(c, p, 0, st, &err))
+	    commit_open(r.v, &co, &c, &err) || commit_guard(c, p, 0, false, st, &err))
 		fail_msg("%s", err.text);
 	for (int i = 0; i < 2; i++) {
 		uint64_t at = i ? p->move[0].from : p->move[0].to;
 
 		flip(&r, at, false);
-		assert_int_equal(commit_guard(c, p, 0, st, &err), -1);
+		assert_int_equal(commit_guard(c, p, 0, false, st, &err), -1);
 		flip(&r, at, false);
 	}
-	if (commit_guard(c, p, 0, st, &err))
+	if (commit_guard(c, p, 0, false, st, &err))
 		fail_msg("%s", err.text);
 	commit_close(c);
 	state_free(st);

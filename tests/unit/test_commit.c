@@ -420,7 +420,7 @@ static int copy(struct rig *r, size_t batch, struct error *err)
 
 static int run_batch(struct rig *r, size_t batch, struct error *err)
 {
-	if (commit_guard(r->c, r->plan, batch, r->st, err) || commit_begin(r->c, err) ||
+	if (commit_guard(r->c, r->plan, batch, false, r->st, err) || commit_begin(r->c, err) ||
 	    (batch % 2 && commit_prepare(r->c, r->plan, batch, r->st, err)) ||
 	    copy(r, batch, err) || commit_batch(r->c, r->plan, batch, NULL, r->st, err))
 		return -1;
@@ -680,7 +680,7 @@ static void expect_guard(struct rig *r, const char *text)
 	struct error err = ERROR_INIT;
 	uint8_t *before = load(r), *after;
 
-	if (commit_guard(r->c, r->plan, 0, r->st, &err) == 0)
+	if (commit_guard(r->c, r->plan, 0, false, r->st, &err) == 0)
 		fail_msg("not noticed: %s", text);
 	assert_int_equal(err.kind, ERROR_OPERATION);
 	if (!strstr(err.text, text))
@@ -715,7 +715,7 @@ static void test_commit_guard__notices(void **state)
 	rig_start(&r);
 	take_snapshot(&r);
 	plan_batch(&r, 60);
-	assert_int_equal(commit_guard(r.c, r.plan, 0, r.st, &err), 0);
+	assert_int_equal(commit_guard(r.c, r.plan, 0, false, r.st, &err), 0);
 
 	/* a block of a leaf that is not what the state says */
 	f = &r.plan->file[r.plan->n_file - 1];
@@ -737,7 +737,7 @@ static void test_commit_guard__notices(void **state)
 	ext->pblk++;
 	expect_guard(&r, "inode");
 	ext->pblk--;
-	assert_int_equal(commit_guard(r.c, r.plan, 0, r.st, &err), 0);
+	assert_int_equal(commit_guard(r.c, r.plan, 0, false, r.st, &err), 0);
 	rig_close(&r);
 }
 
@@ -752,7 +752,7 @@ static void test_commit_guard__target_in_use(void **state)
 	rig_start(&r);
 	take_snapshot(&r);
 	plan_batch(&r, 60);
-	assert_int_equal(commit_guard(r.c, r.plan, 0, r.st, &err), 0);
+	assert_int_equal(commit_guard(r.c, r.plan, 0, false, r.st, &err), 0);
 	to = r.plan->move[0].to;
 	r.plan->move[0].to = r.plan->move[0].from; /* in use, and used twice */
 	expect_guard(&r, "internal error");
@@ -768,7 +768,41 @@ static void test_commit_guard__target_in_use(void **state)
 	flip_bit(&r, table + 0x12, 4);
 	expect_guard(&r, "descriptors");
 	flip_bit(&r, table + 0x12, 4);
-	assert_int_equal(commit_guard(r.c, r.plan, 0, r.st, &err), 0);
+	assert_int_equal(commit_guard(r.c, r.plan, 0, false, r.st, &err), 0);
+	rig_close(&r);
+}
+
+/* Copies of the next batch that would be written while this one is committed. */
+static void test_commit_guard__early_target(void **state)
+{
+	struct move m = { .lblk = 0, .len = 1, .from = 1 };
+	struct filemap_delta none = { 0 };
+	struct error err = ERROR_INIT;
+	struct range r0;
+	struct rig r;
+	uint64_t *to;
+
+	(void)state;
+	rig_make(&r, "base1k");
+	rig_start(&r);
+	take_snapshot(&r);
+	plan_batch(&r, 60);
+	assert_int_equal(plan_begin_batch(r.plan, &err), 0);
+	assert_int_equal(plan_add_file(r.plan, 12, true, &m, 1, &none, &err), 0);
+	to = &r.plan->move[r.plan->n_move - 1].to;
+
+	*to = r.geo->first_data_block; /* in use */
+	assert_int_equal(commit_guard(r.c, r.plan, 0, false, r.st, &err), 0);
+	assert_int_equal(commit_guard(r.c, r.plan, 0, true, r.st, &err), -1);
+	assert_non_null(strstr(err.text, "should be free"));
+	*to = r.plan->move[0].to; /* this batch takes it */
+	assert_int_equal(commit_guard(r.c, r.plan, 0, true, r.st, &err), -1);
+	assert_non_null(strstr(err.text, "twice"));
+	*to = r.plan->move[0].from; /* it gives it back, so that the copy is not early */
+	assert_int_equal(commit_guard(r.c, r.plan, 0, true, r.st, &err), 0);
+	assert_true(rangeset_longest(r.st->free, &r0));
+	*to = r0.start + r0.len - 1;
+	assert_int_equal(commit_guard(r.c, r.plan, 0, true, r.st, &err), 0);
 	rig_close(&r);
 }
 
@@ -787,7 +821,7 @@ static void test_commit_guard__wrong_count(void **state)
 	rig_start(&r);
 	take_snapshot(&r);
 	plan_batch(&r, 60);
-	assert_int_equal(commit_guard(r.c, r.plan, 0, r.st, &err), -1);
+	assert_int_equal(commit_guard(r.c, r.plan, 0, false, r.st, &err), -1);
 	assert_int_equal(err.kind, ERROR_FSCK);
 	assert_non_null(strstr(err.text, "its count of blocks is wrong"));
 	rig_close(&r);
@@ -817,7 +851,7 @@ static void test_commit_batch__skipped_files(void **state)
 	take_snapshot(&r);
 	plan_batch(&r, 60);
 	assert_true(r.plan->n_file > 2 && r.plan->n_file <= 64);
-	assert_int_equal(commit_guard(r.c, r.plan, 0, r.st, &err), 0);
+	assert_int_equal(commit_guard(r.c, r.plan, 0, false, r.st, &err), 0);
 	assert_int_equal(commit_begin(r.c, &err), 0);
 	assert_int_equal(copy(&r, 0, &err), 0);
 	before = count_writes(&r);
@@ -852,7 +886,7 @@ static void test_commit_prepare__forgotten(void **state)
 		take_snapshot(&r);
 		plan_batch(&r, 60);
 		assert_true(r.plan->n_file > 1 && r.plan->n_file <= 64);
-		if (commit_guard(r.c, r.plan, 0, r.st, &err) || commit_begin(r.c, &err) ||
+		if (commit_guard(r.c, r.plan, 0, false, r.st, &err) || commit_begin(r.c, &err) ||
 		    copy(&r, 0, &err) || commit_prepare(r.c, r.plan, 0, r.st, &err) ||
 		    commit_batch(r.c, r.plan, 0, skip, r.st, &err) ||
 		    plan_apply(r.plan, 0, skip, r.st, &err))
@@ -957,6 +991,7 @@ int main(void)
 		cmocka_unit_test(test_commit_begin__then_killed),
 		cmocka_unit_test(test_commit_guard__notices),
 		cmocka_unit_test(test_commit_guard__target_in_use),
+		cmocka_unit_test(test_commit_guard__early_target),
 		cmocka_unit_test(test_commit_guard__wrong_count),
 		cmocka_unit_test(test_commit_batch__images),
 		cmocka_unit_test(test_commit_batch__skipped_files),

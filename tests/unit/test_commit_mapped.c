@@ -104,7 +104,7 @@ static int teardown(void **state)
 static void guard_finds(struct rig *r, const char *what)
 {
 	struct error err = ERROR_INIT;
-	int rc = commit_guard(r->c, r->p, 0, r->st, &err);
+	int rc = commit_guard(r->c, r->p, 0, false, r->st, &err);
 
 	if (what ? !rc || err.kind != ERROR_OPERATION || !strstr(err.text, what) : rc)
 		fail_msg("wanted \"%s\", got \"%s\"", what ? what : "", err.text);

@@ -592,6 +592,55 @@ static void test_move_batch__writes_nothing_of_later_batches(void **state)
 	rig_close(&r);
 }
 
+/* While batch 0 waits for its commit, what of batch 1 doesn't go where batch 0 came from is
+ * written; what does comes later. */
+static void test_move_start_early__no_more_than_may_be(void **state)
+{
+	static const struct move m[] = {
+		{ .from = 1, .to = 2000, .len = 300 },
+		{ .from = 400, .to = 100, .len = 100 },	 /* within what batch 0 leaves */
+		{ .from = 600, .to = 2300, .len = 100 }, /* beside where it went */
+		{ .from = 800, .to = 3000, .len = 100 },
+		{ .from = 2010, .to = 3100, .len = 100 }, /* reads what batch 0 writes */
+		{ .from = 1000, .to = 250, .len = 60 },	  /* partly */
+	};
+	struct error err = ERROR_INIT;
+	struct move_dropped dropped[6];
+	struct move_result res;
+	struct mover *mover;
+	struct rig r;
+
+	(void)state;
+	for (int early = 0; early < 2; early++) {
+		rig_open(&r, 4096, 4000, 512);
+		add_batch(&r, m[0]);
+		add_batch(&r, m[1]);
+		for (size_t i = 2; i < sizeof(m) / sizeof(m[0]); i++)
+			add_file(&r, &m[i], 1);
+		add_batch(&r, (struct move){ .from = 1200, .to = 3500, .len = 9 });
+		r.o.early = early;
+		r.o.memory = 64 << 20;
+		assert_int_equal(move_open(r.dev, r.plan, &r.o, &mover, &err), 0);
+		assert_int_equal(move_batch(mover, 0, dropped, &res, &err), 0);
+		move_start_early(mover, 1);
+		assert_int_equal(move_wait_early(mover, 1, &err), 0);
+		assert_true(same(&r, 2300, 600, 100) == early);
+		assert_true(same(&r, 3000, 800, 100) == early);
+		assert_true(same(&r, 3100, 11, 100) == early);
+		assert_true(same(&r, 100, 100, 100) && same(&r, 250, 250, 60));
+		assert_true(same(&r, 3500, 3500, 9));
+		assert_int_equal(move_batch(mover, 1, dropped, &res, &err), 0);
+		assert_int_equal(res.bytes, 460 * r.bs);
+		assert_true(same(&r, 2300, 600, 100) && same(&r, 3000, 800, 100));
+		assert_true(same(&r, 3100, 11, 100) && same(&r, 100, 400, 100));
+		assert_true(same(&r, 250, 1000, 60) && same(&r, 3500, 3500, 9));
+		assert_int_equal(move_batch(mover, 2, dropped, &res, &err), 0);
+		assert_true(same(&r, 3500, 1200, 9));
+		move_close(mover);
+		rig_close(&r);
+	}
+}
+
 static void test_move_batch__flushes_on_the_way(void **state)
 {
 	struct move m = { .from = 1, .to = 3501, .len = 3333 };
@@ -634,6 +683,7 @@ int main(void)
 		cmocka_unit_test(test_move_batch__every_fault),
 		cmocka_unit_test(test_move_batch__reads_what_an_earlier_batch_writes),
 		cmocka_unit_test(test_move_batch__writes_nothing_of_later_batches),
+		cmocka_unit_test(test_move_start_early__no_more_than_may_be),
 		cmocka_unit_test(test_move_batch__flushes_on_the_way),
 	};
 

@@ -271,6 +271,47 @@ static void test_plan_apply__move_over_two_runs_is_refused(void **state)
 	snapshot_free(s);
 }
 
+/* A target that the batch before gives back, data or tree block, is not free before it. */
+static void test_plan_early__free_before_and_after(void **state)
+{
+	static const struct move first[] = { { .lblk = 0, .len = 10, .from = 100, .to = 500 },
+					     { .lblk = 10, .len = 5, .from = 300, .to = 510 } };
+	static const struct move second[] = {
+		{ .lblk = 0, .len = 4, .from = 200, .to = 96 },	  /* up to what is given back */
+		{ .lblk = 4, .len = 4, .from = 210, .to = 97 },	  /* one block into it */
+		{ .lblk = 8, .len = 2, .from = 220, .to = 104 },  /* in the midst of it */
+		{ .lblk = 10, .len = 2, .from = 230, .to = 109 }, /* its last block */
+		{ .lblk = 12, .len = 3, .from = 240, .to = 110 }, /* behind it */
+		{ .lblk = 15, .len = 9, .from = 250, .to = 297 }, /* all of another, and more */
+		{ .lblk = 24, .len = 2, .from = 260, .to = 399 }, /* a tree block */
+		{ .lblk = 26, .len = 2, .from = 270, .to = 401 },
+	};
+	static const bool want[] = { true, false, false, false, true, false, false, true };
+	uint64_t node = 400;
+	struct filemap_delta frees = { .freed = &node, .n_freed = 1 }, none = { 0 };
+	struct error err = ERROR_INIT;
+	struct plan *p;
+	bool *early;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(plan_new(&p, &err), 0);
+	assert_int_equal(plan_begin_batch(p, &err), 0);
+	assert_int_equal(plan_add_file(p, 12, true, first, 2, &frees, &err), 0);
+	assert_int_equal(plan_begin_batch(p, &err), 0);
+	assert_int_equal(plan_add_file(p, 13, true, second, 3, &none, &err), 0);
+	assert_int_equal(plan_add_file(p, 14, true, second + 3, 5, &none, &err), 0);
+	assert_ptr_equal(plan_moves(p, 1, &n), p->move + 2);
+	assert_int_equal(n, 8);
+	assert_int_equal(plan_early(p, 1, &early, &err), 0);
+	assert_memory_equal(early, want, sizeof(want));
+	free(early);
+	assert_int_equal(plan_early(p, 0, &early, &err), 0);
+	assert_false(early[0] || early[1]);
+	free(early);
+	plan_free(p);
+}
+
 /* Any text either fails to parse, or fails to apply, or applies: nothing else. */
 static void test_plan_apply__any_damage(void **state)
 {
@@ -320,6 +361,7 @@ int main(void)
 		cmocka_unit_test(test_plan_apply__misfits_are_refused),
 		cmocka_unit_test(test_plan_apply__move_over_two_runs_is_refused),
 		cmocka_unit_test(test_plan_apply__any_damage),
+		cmocka_unit_test(test_plan_early__free_before_and_after),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
