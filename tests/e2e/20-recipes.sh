@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Every small image: defragmented, clean, content equal, trees minimal; nothing is left to do.
+# long
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
 

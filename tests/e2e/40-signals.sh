@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # SIGTERM, SIGINT, SIGHUP: exit code 32, clean, content equal, and another run goes on.
+# long
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The recipes of docs/recipes.md, as they stand there.
+# long
 . "$(dirname "$0")/lib.sh"
 . "$here/recipes.sh"
 cd "$T" || exit 1

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Judged by the kernel: real files, aged, moved on a loop device as root and on an image; the tree
 # that a mount shows is equal: paths, data, holes, xattrs, modes, owners, times.
+# long
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
 if ! can_mount; then

@@ -7,6 +7,7 @@
 # A row: row NAME SCENARIO MAKER; ROWS=REGEX: only these. The maker leaves x.img, and may set: left
 # (fragmented files that have to stay, 0), keep (paths whose blocks have to stay), pre (LD_PRELOAD),
 # also (a command: what else must hold). SCENARIO: the one of build/crash that cuts the power in such a run.
+# long
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
 NOSLEEP=$(dirname "$MKIMAGE")/nosleep.so
