@@ -152,7 +152,7 @@ static int leave_too_long(struct order *o, struct error *err)
 	return rc;
 }
 
-static void release(struct order *o)
+void order_release(struct order *o)
 {
 	rangeset_free(o->usable);
 	free(o->item);
@@ -161,8 +161,8 @@ static void release(struct order *o)
 	*o = (struct order){ 0 };
 }
 
-static int load(struct order *o, const struct state *st, const struct planner_options *opt,
-		struct error *err)
+int order_load(struct order *o, const struct state *st, const struct planner_options *opt,
+	       struct error *err)
 {
 	*o = (struct order){ .st = st,
 			     .good = order_good(st, opt),
@@ -434,14 +434,14 @@ int order_find(const struct state *st, const struct planner_options *opt, struct
 	int rc = -1;
 	*found = false;
 	for (size_t i = 0; i < sizeof(attempts) / sizeof(*attempts) && !ok; i++) {
-		release(&o);
-		if (load(&o, st, opt, err) || attempt(&o, &attempts[i], &ok, err))
+		order_release(&o);
+		if (order_load(&o, st, opt, err) || attempt(&o, &attempts[i], &ok, err))
 			goto out;
 	}
 	*found = ok &&
 		 (order_front_misses(&o, limit) < order_front_astray(st, limit) || order_pays(&o));
 	rc = *found ? add_wants(&o, out, err) : 0;
 out:
-	release(&o);
+	order_release(&o);
 	return rc;
 }

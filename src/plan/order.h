@@ -35,6 +35,12 @@ struct order {
 	struct runs runs;
 };
 
+/* order.c: the stream as it is now, with the files that are too long left as they are. To be
+ * released on failure, too. */
+int order_load(struct order *o, const struct state *st, const struct planner_options *opt,
+	       struct error *err);
+void order_release(struct order *o); /* zeroed is fine */
+
 /* order_goal.c */
 
 /* Blocks of a good neighbourhood. */

@@ -152,7 +152,9 @@ refused "log not empty" 4 'e2fsck' dirty.img dirty.img
 image base1k state.img && printf 'ssv state 0\n' | dbg state.img
 refused "not cleanly unmounted" 4 'e2fsck' state.img state.img
 image base1k err.img && printf 'ssv state 3\nssv error_count 2\n' | dbg err.img
-refused "error state" 4 'e2fsck' err.img err.img
+refused "error state" 4 'has found errors in it \(2 counted\); run: e2fsck -f' err.img err.img
+image base1k err.img && printf 'ssv state 3\n' | dbg err.img
+refused "error state, none counted" 4 'err.img is marked as having errors; run: e2fsck -f' err.img err.img
 image base1k orphan.img && printf 'ssv last_orphan 14\n' | dbg orphan.img
 refused "orphans" 4 'e2fsck' orphan.img orphan.img
 

@@ -64,7 +64,7 @@ result() { # sets result, moved; what fails stays in `why`
 }
 
 row() { # NAME SCENARIO MAKER
-	[[ $1 =~ ${ROWS:-.} ]] || return
+	[[ $1 =~ ${ROWS:-.} ]] || return 0
 	local left=0 keep="" pre="" also=true result=FAILED scanned=- moved=- by=bytes rc=0
 	if ! "$3" >make.out 2>&1; then
 		skip "$1: cannot be made here"
@@ -141,13 +141,13 @@ owners() {
 	echo "sif large uid 1000"
 }
 quota() {
-	mk -b 1024 -O quota,project -E quotatype=usrquota:grpquota:prjquota && owners | dbg x.img && shatter
-	{ e2fsck -fy x.img; clean x.img; } && debugfs -R "list_quota user" x.img >usage
+	mk -b 1024 -O quota,project -E quotatype=usrquota:grpquota:prjquota && owners | dbg x.img &&
+		shatter && clean x.img && debugfs -R "list_quota user" x.img >usage
 	also=usage_changed
 }
 quota_mapped() { # as many blocks as before
-	type=ext2 mk -b 1024 -O quota,project -E quotatype=usrquota:grpquota:prjquota && owners | dbg x.img && shatter
-	{ e2fsck -fy x.img; clean x.img; } && debugfs -R "list_quota user" x.img >usage
+	type=ext2 mk -b 1024 -O quota,project -E quotatype=usrquota:grpquota:prjquota && owners | dbg x.img &&
+		shatter && clean x.img && debugfs -R "list_quota user" x.img >usage
 	also=usage_same
 }
 usage_now() { debugfs -R "list_quota user" x.img 2>/dev/null >usage.now && grep -q '[0-9]' usage && grep -q '[0-9]' usage.now; }
@@ -157,9 +157,9 @@ usage_changed() { usage_now && ! cmp -s usage usage.now; } # e2fsck: it is right
 # the run is what e2fsck makes of it when the feature is there.
 visible_quota() {
 	mk -b 1024 -O quota -E quotatype=usrquota:grpquota && owners | dbg x.img && shatter
-	e2fsck -fy x.img
 	printf 'dump <3> q.user\ndump <4> q.group\n' | debugfs -f - x.img && tune2fs -O ^quota x.img &&
-		printf 'write q.user aquota.user\nwrite q.group aquota.group\n' | dbg x.img && clean x.img
+		printf 'write q.user aquota.user\nwrite q.group aquota.group\n' | dbg x.img && clean x.img &&
+		! shatter 2>/dev/null || return 1
 	keep="aquota.user aquota.group" also=usage_right
 }
 usage_right() {
@@ -271,3 +271,12 @@ row "revision 0, no journal" ext2 rev0
 row "swap files" base4k swap_files
 row "swap file, block-mapped, 64 KiB pages" ext3 swap_mapped
 row "boot code's files" base1k boot
+
+# What makes the images: a row that can't be made is skipped, so this is looked at here.
+mk -b 1024 -O quota -E quotatype=usrquota && owners | dbg x.img
+is "mkimage shatter" shatter
+is "mkimage shatter: quotas are counted anew" clean x.img
+echo 'write tree/f1 aquota.user' | dbg x.img
+before=$(sum x.img)
+is "mkimage shatter: refused with quotas that nothing counts" sh -c '! "$0" shatter x.img' "$MKIMAGE"
+is "mkimage shatter: then the image is as it was" equal "$(sum x.img)" "$before"

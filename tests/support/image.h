@@ -72,8 +72,11 @@ uint32_t image_put_mapped(struct image *im, uint32_t dir, const char *name, cons
 /* Moves an existing file's or directory's blocks to where `p` says; false: it has holes, nothing
  * done. */
 bool image_shatter(struct image *im, uint32_t ino, const struct place *p);
-/* Does so with every file and directory of two blocks or more; returns how many. */
+/* Does so with every file and directory of two blocks or more; returns how many. Dies where quota
+ * files can be seen in the root directory. */
 size_t image_shatter_all(struct image *im);
+/* Hidden quota files: what changed above changes their counts, which e2fsck -fy puts right. */
+bool image_has_quota(const struct image *im);
 /* A file over all free blocks but about `keep`, shattered free space left as it is. */
 void image_hog(struct image *im, const char *name, uint64_t keep);
 uint64_t image_file_block(struct image *im, uint32_t ino, uint32_t lblk); /* 0: a hole */

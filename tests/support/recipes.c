@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "support/recipes.h"
 #include "support/image.h"
+#include <endian.h>
 #include <ext2fs/ext2fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,10 +356,8 @@ static void make_escape(const char *path)
 
 static void put32(uint8_t *at, uint32_t v)
 {
-	at[0] = (uint8_t)(v >> 24);
-	at[1] = (uint8_t)(v >> 16);
-	at[2] = (uint8_t)(v >> 8);
-	at[3] = (uint8_t)v;
+	v = htobe32(v);
+	memcpy(at, &v, sizeof(v));
 }
 
 /*

@@ -8,9 +8,10 @@
 
 #include <cmocka.h>
 
-#include "../../src/plan/order.c"
+#include "../../src/plan/order.h"
 #include "support/plancheck.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define VOLUME_AT(more)                                                                            \
@@ -191,12 +192,12 @@ static void one_by_one(unsigned n)
 		at += i + 3;
 	}
 	if (snapshot_parse(text, &s, &err) || snapshot_set_order(s, NULL, 0, 0, &err) ||
-	    state_new(s, &st, &err) || load(&order, st, &o, &err))
+	    state_new(s, &st, &err) || order_load(&order, st, &o, &err))
 		fail_msg("%s", err.text);
 	for (size_t i = 0; i < order.n; i++)
 		assert_true(order.item[i].left);
 	assert_true(order.looks <= n);
-	release(&order);
+	order_release(&order);
 	state_free(st);
 	snapshot_free(s);
 	free(text);
