@@ -38,7 +38,7 @@ SRC := $(wildcard src/*.c) $(foreach m,$(MODULES),$(wildcard src/$(m)/*.c))
 OBJ := $(SRC:%.c=$(BUILD)/%.o)
 BIN := $(BUILD)/scaledefrag-offline
 # These are the program; all else is the library.
-PROGRAM := $(patsubst %,$(BUILD)/src/%.o,main options values outputs front)
+PROGRAM := $(patsubst %,$(BUILD)/src/%.o,main options command values outputs front)
 PRODUCT := $(filter-out $(PROGRAM),$(OBJ))
 VERSION := $(shell sed -n 's/^.define SCALEDEFRAG_VERSION "\(.*\)"/\1/p' include/scaledefrag.h)
 

@@ -462,6 +462,8 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 			return bad_option(c, argv, err);
 		if (set_option(c, optarg, &o, err))
 			return -1;
+		if (c == OPT_PARTITION)
+			command_forget(argv);
 	}
 	if (o.help || o.version) {
 		*out = o;
@@ -474,6 +476,8 @@ int options_parse(int argc, char **argv, struct options *out, struct error *err)
 				 "one device or image at a time: '%s' is too much",
 				 argv[optind + 1]);
 	o.engine.path = argv[optind];
+	o.engine.n_command = command_words(argv);
+	o.engine.command = (const char *const *)argv;
 	o.engine.front = o.front_path; /* read last, when all else is fine */
 	if (check(&o, err) || read_epoch(&o, err) ||
 	    (o.front_path && front_read(o.front_path, &o.front, err)))

@@ -44,12 +44,18 @@ struct options {
 };
 
 const struct option_def *options_table(size_t *n);
-/* Kind ERROR_USAGE, one line. Strings in `out` point into argv. Not reentrant (getopt). */
+/* Kind ERROR_USAGE, one line. Strings in `out` point into argv, whose order changes; --partition is
+ * taken out of it. Not reentrant (getopt). */
 int options_parse(int argc, char **argv, struct options *out, struct error *err);
 void options_release(struct options *o);
 /* front.c: what a file of text holds, malloc'ed. ERROR_USAGE. */
 int front_read(const char *path, char **out, struct error *err);
 void options_help(FILE *to);
+/* command.c. The option that getopt has just read, which may have its argument in a word of its own,
+ * is to be left out; then, when all are read: closes the gaps, and returns the number of words
+ * before the device. */
+void command_forget(char **argv);
+size_t command_words(char **argv);
 /* Decimal digits, from min to max; -1 if it is none. These three are in src/values.c. */
 int options_number(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 /* "90", "90s", "5m", "2h": seconds; -1 if it is none or too long. */

@@ -24,6 +24,8 @@ struct volume_options {
 	bool read_only;	    /* -n, -c: opened read-only; locks shared where possible */
 	bool preen;	    /* -p: run `e2fsck -p` first; exit 0 and 1 go on, else ERROR_FSCK */
 	unsigned partition; /* --partition N, 1-based; 0: none */
+	const char *const *command; /* as in scaledefrag_options */
+	size_t n_command;
 	const char *sys_root, *proc_root; /* NULL: "/sys", "/proc"; tests use fake trees */
 	const char *e2fsck;		  /* NULL: "e2fsck" from PATH plus /sbin and /usr/sbin */
 	/* Tests: instead of waiting for so many seconds. NULL: waits. */

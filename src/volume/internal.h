@@ -26,6 +26,8 @@ struct target {
 	char *shown; /* path, escaped for messages */
 	char *arg;   /* PATH or PATH?offset=N, quoted for a shell: what e2fsck is to be given */
 	const char *sys_root, *proc_root;
+	const char *const *command; /* n_command words, as in volume_options */
+	size_t n_command;
 	bool read_only;
 	bool is_device;				    /* block device; else a regular file */
 	bool has_offset;			    /* given as ?offset=, so believed */

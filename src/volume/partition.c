@@ -79,25 +79,39 @@ static bool part_node(const struct target *tg, unsigned number, char *out, size_
 	return found;
 }
 
-/* "'PATH?offset=N'" or the partition's own node */
-static void part_command(const struct target *tg, const struct part *p, char *out, size_t size)
+/* Adds a word, quoted for a shell, and what comes before it. False: it does not fit. */
+static bool add_word(char *out, size_t size, const char *before, const char *word)
 {
+	size_t used = strlen(out);
+	char *quoted = text_quote(word);
+	int n = quoted ? snprintf(out + used, size - used, "%s%s", before, quoted) : -1;
+
+	free(quoted);
+	return n >= 0 && (size_t)n < size - used;
+}
+
+/* The command as it was, on "PATH?offset=N" or the partition's own node. */
+static bool part_command(const struct target *tg, const struct part *p, char *out, size_t size)
+{
+	static const char *const plain[] = { "scaledefrag-offline" };
+	const char *const *word = tg->n_command ? tg->command : plain;
+	size_t n = tg->n_command ? tg->n_command : 1;
 	char name[PATH_MAX];
 
-	if (tg->is_device && part_node(tg, p->number, out, size))
-		return;
-	snprintf(name, sizeof(name), "%.*s?offset=%llu", PATH_MAX - 40, tg->path,
-		 (unsigned long long)p->base);
-	char *quoted = text_quote(name);
-	snprintf(out, size, "%s", quoted ? quoted : "");
-	free(quoted);
+	if (!tg->is_device || !part_node(tg, p->number, name, sizeof(name)))
+		snprintf(name, sizeof(name), "%.*s?offset=%llu", PATH_MAX - 40, tg->path,
+			 (unsigned long long)p->base);
+	for (size_t i = 0; i < n; i++)
+		if (!add_word(out, size, i ? " " : "", word[i]))
+			return false;
+	return add_word(out, size, " ", name);
 }
 
 /* One line: every ext4 partition with its command, as many as fit. */
 static int refuse_list(const struct target *tg, int fd, const struct table *t, const char *why,
 		       struct error *err)
 {
-	char list[512] = "", item[PATH_MAX + 64], cmd[PATH_MAX];
+	char list[512] = "", item[512];
 	unsigned found = 0, left = 0;
 	struct part p;
 
@@ -105,11 +119,10 @@ static int refuse_list(const struct target *tg, int fd, const struct table *t, c
 		if (!table_part(t, i, &p) || p.extended || !content_has_ext(fd, p.base))
 			continue;
 		found++;
-		part_command(tg, &p, cmd, sizeof(cmd));
-		int n = snprintf(item, sizeof(item), "%s%u: scaledefrag-offline %s",
-				 *list ? "; " : "", p.number, cmd);
-		if (strlen(list) + (size_t)n + strlen(tg->shown) + strlen(why) < 640 &&
-		    strlen(list) + (size_t)n < sizeof(list))
+		snprintf(item, sizeof(item), "%s%u: ", *list ? "; " : "", p.number);
+		if (part_command(tg, &p, item, sizeof(item)) &&
+		    strlen(list) + strlen(item) + strlen(tg->shown) + strlen(why) < 640 &&
+		    strlen(list) + strlen(item) < sizeof(list))
 			strcat(list, item);
 		else
 			left++;
@@ -117,9 +130,12 @@ static int refuse_list(const struct target *tg, int fd, const struct table *t, c
 	if (!found)
 		return error_set(err, ERROR_USAGE, "%s %s, and none of its %d partitions is ext4",
 				 tg->shown, why, t->n);
+	if (left == found)
+		return error_set(err, ERROR_USAGE, "%s %s; ext4: %u of them (--partition N)",
+				 tg->shown, why, found);
 	if (left)
-		return error_set(err, ERROR_USAGE, "%s %s; ext4: %s%s%u more (--partition N)",
-				 tg->shown, why, list, *list ? "; and " : "", left);
+		return error_set(err, ERROR_USAGE, "%s %s; ext4: %s; and %u more (--partition N)",
+				 tg->shown, why, list, left);
 	return error_set(err, ERROR_USAGE, "%s %s; ext4: %s", tg->shown, why, list);
 }
 

@@ -98,6 +98,8 @@ int target_init(struct target *tg, const struct volume_options *o, struct error 
 	tg->cancel_ctx = o->cancel_ctx;
 	tg->proc_root = o->proc_root ? o->proc_root : "/proc";
 	tg->read_only = o->read_only;
+	tg->command = o->command;
+	tg->n_command = o->n_command;
 	tg->name = strdup(o->path);
 	tg->path = strdup(o->path);
 	if (!tg->name || !tg->path)

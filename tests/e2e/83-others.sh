@@ -89,13 +89,16 @@ commands_work() { # NAME FILE PARTITIONS FIRST-SECTOR...
 	local name=$1 file=$2 want=$3 before found=0 command at k
 	shift 3
 	for at; do dd if=fs.img of="$file" bs=512 seek="$at" conv=notrunc status=none; done
-	refused "$name: a list" 16 'whole disk with partitions; ext4: ' "$file" "$file"
+	# with the options as they were: -q, and a glob that a shell must not see
+	refused "$name: a list" 16 'whole disk with partitions; ext4: ' "$file" -q --exclude '* ?' "$file"
 	before=$(sed 's/.*; ext4: //' err)
-	is "$name: ready commands" equal "$(grep -o 'scaledefrag-offline ' <<<"$before" | wc -l)" "$want"
+	is "$name: ready commands" equal \
+		"$(grep -o "scaledefrag-offline -q --exclude '\* ?' '" <<<"$before" | wc -l)" "$want"
 	while read -r command; do
 		cp "$file" was.img
-		(eval "\"\$BIN\" -q ${command#scaledefrag-offline }") >out 2>err
+		(eval "$command") >out 2>err
 		is "$name: $command" equal $? 0
+		is "$name: as quiet as it was" equal "$(wc -c <out)" 0
 		at=${command#*offset=} && at=${at%\'*}
 		dd if="$file" of=part.img bs=512 skip=$((at / 512)) count=$n status=none
 		is "$name: clean" clean part.img

@@ -481,6 +481,29 @@ static void test_partition__whole_disk(void **state)
 	assert_refused_at(name, path, 0, ERROR_USAGE, "number of bytes");
 }
 
+/* The list has the command as it was given; where that is too long, it says what to add. */
+static void test_partition__repeats_the_command(void **state)
+{
+	static const char *const words[] = { "./prog", "-n", "--exclude", "*.o it's" };
+	char path[256], want[600], longest[500];
+	const char *const too_long[] = { "./prog", longest };
+	struct volume_options o = { .path = path, .read_only = true, .command = words, .n_command = 4 };
+	struct volume *v;
+	struct error err = ERROR_INIT;
+
+	make_disk(state, path);
+	snprintf(want, sizeof(want),
+		 "; ext4: 1: ./prog -n --exclude '*.o it'\\''s' '%s?offset=32256'; 3: ./prog", path);
+	assert_int_equal(volume_open(&o, &v, &err), -1);
+	assert_non_null(strstr(err.text, want));
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	o.command = too_long;
+	o.n_command = 2;
+	assert_int_equal(volume_open(&o, &v, &err), -1);
+	assert_non_null(strstr(err.text, "partitions; ext4: 2 of them (--partition N)"));
+}
+
 static void test_partition__smaller_than_its_file_system(void **state)
 {
 	uint8_t mbr[512];
@@ -522,6 +545,7 @@ int main(void)
 		cmocka_unit_test(test_content_check__superblock_lost),
 		cmocka_unit_test(test_content_check__raid_member),
 		cmocka_unit_test(test_partition__whole_disk),
+		cmocka_unit_test(test_partition__repeats_the_command),
 		cmocka_unit_test(test_partition__smaller_than_its_file_system),
 		cmocka_unit_test(test_partition__stale_superblock_in_front),
 	};

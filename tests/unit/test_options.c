@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "../../src/command.c"
 #include "../../src/front.c"
 #include "../../src/library_options.c"
 #include "../../src/options.c"
@@ -246,6 +247,43 @@ static void test_options_parse__scope(void **state)
 	refused("--path", "--path needs an argument");
 }
 
+/* What a message repeats: all but name and partition, wherever they stand and however written. */
+static void test_options_parse__command(void **state)
+{
+	static const struct {
+		const char *argv[12], *want;
+	} cases[] = {
+		{ { "prog", "img" }, "prog" },
+		{ { "prog", "-n", "--mode", "free", "img" }, "prog|-n|--mode|free" },
+		{ { "prog", "img", "-vn", "--json=x y" }, "prog|-vn|--json=x y" },
+		{ { "prog", "--partition", "2", "-c", "img" }, "prog|-c" },
+		{ { "prog", "-c", "--partition=2", "img" }, "prog|-c" },
+		{ { "prog", "img", "-c", "--part", "2", "--path", "/a", "--part=3" },
+		  "prog|-c|--path|/a" },
+		{ { "prog", "--path", "--partition", "-n", "--", "-img" },
+		  "prog|--path|--partition|-n|--" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *argv[13] = { NULL }, got[100] = "";
+		struct options o;
+		struct error err = ERROR_INIT;
+		int argc = 0;
+
+		for (; cases[i].argv[argc]; argc++)
+			argv[argc] = (char *)(uintptr_t)cases[i].argv[argc];
+		if (options_parse(argc, argv, &o, &err))
+			fail_msg("%s", err.text);
+		for (size_t k = 0; k < o.engine.n_command; k++) {
+			strcat(got, k ? "|" : "");
+			strcat(got, o.engine.command[k]);
+		}
+		assert_string_equal(got, cases[i].want);
+		assert_non_null(strstr(o.engine.path, "img"));
+	}
+}
+
 static void test_options_parse__refusals(void **state)
 {
 	(void)state;
@@ -439,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_options_parse__slab_and_discard),
 		cmocka_unit_test(test_options_duration__units),
 		cmocka_unit_test(test_options_parse__scope),
+		cmocka_unit_test(test_options_parse__command),
 		cmocka_unit_test(test_options_parse__refusals),
 		cmocka_unit_test(test_options_table__values_are_accepted),
 		cmocka_unit_test(test_options_parse__source_date_epoch),
