@@ -39,6 +39,9 @@ uint64_t indirect_span(uint32_t level, uint32_t block_size);
  * INDIRECT_ROOT: one more than the last number there is. */
 uint32_t indirect_root_level(uint32_t entry);
 uint64_t indirect_root_number(uint32_t entry, uint32_t block_size);
+/* The number of the file's logical block; one more than the last number there is for all that a
+ * block-mapped file can't have. */
+uint64_t indirect_number(uint64_t lblk, uint32_t block_size);
 /* Number `number` (there is such a block). */
 void indirect_find(uint64_t number, uint32_t block_size, struct indirect_place *out);
 /* Where a block lies; 0: a hole. O(log records). */

@@ -37,6 +37,29 @@ uint64_t indirect_root_number(uint32_t entry, uint32_t block_size)
 	return number;
 }
 
+uint64_t indirect_number(uint64_t lblk, uint32_t block_size)
+{
+	uint64_t at, below = 1; /* data blocks on a block of the level */
+	uint32_t entry = INDIRECT_DIRECT, level;
+
+	if (lblk < INDIRECT_DIRECT)
+		return lblk;
+	lblk -= INDIRECT_DIRECT;
+	for (; entry < INDIRECT_ROOT; entry++) {
+		below *= entries_of(block_size);
+		if (lblk < below)
+			break;
+		lblk -= below;
+	}
+	at = indirect_root_number(entry, block_size);
+	for (level = entry < INDIRECT_ROOT ? indirect_root_level(entry) : 0; level; level--) {
+		below /= entries_of(block_size);
+		at += 1 + lblk / below * indirect_span(level - 1, block_size);
+		lblk %= below;
+	}
+	return at;
+}
+
 void indirect_find(uint64_t number, uint32_t block_size, struct indirect_place *out)
 {
 	uint32_t entry = INDIRECT_ROOT, level;

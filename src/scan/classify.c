@@ -112,6 +112,30 @@ static const char *wrong_flags(const struct source *src, const struct ext2_inode
 	return NULL;
 }
 
+/* Verity keeps its hashes there. The size of a symbolic link says nothing of its blocks. */
+static void find_end(const struct source *src, const struct ext2_inode *inode, struct verdict *out)
+{
+	uint64_t size = EXT2_I_SIZE(inode), whole = size / src->geo->block_size;
+	uint64_t end = UINT32_MAX, eof = UINT32_MAX;
+
+	if (LINUX_S_ISDIR(inode->i_mode)) {
+		end = eof = whole + src->fs.super->s_prealloc_dir_blocks;
+	} else if (LINUX_S_ISREG(inode->i_mode) && !(inode->i_flags & EXT4_VERITY_FL)) {
+		end = whole + 1;
+		eof = whole + (size % src->geo->block_size != 0);
+	}
+	out->end = end < UINT32_MAX ? (uint32_t)end : UINT32_MAX;
+	out->eof = eof < UINT32_MAX ? (uint32_t)eof : UINT32_MAX;
+}
+
+const char *classify_records(const struct extent *ext, size_t n, uint32_t end)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!ext[i].unwritten && (uint64_t)ext[i].lblk + ext[i].len > end)
+			return BEYOND_SIZE;
+	return NULL;
+}
+
 const char *classify_inode(const struct source *src, uint32_t ino, struct ext2_inode *inode,
 			   struct verdict *out)
 {
@@ -142,6 +166,7 @@ const char *classify_inode(const struct source *src, uint32_t ino, struct ext2_i
 			return "it is a device, fifo or socket with data";
 		return NULL;
 	}
+	find_end(src, inode, out);
 	out->shape = find_shape(src, inode, reserved);
 	if (out->shape == SHAPE_BLOCKS && source_is_bigalloc(src))
 		return "it is block-mapped, which bigalloc does not allow";

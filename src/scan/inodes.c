@@ -59,8 +59,8 @@ static int add_xattr(const struct source *src, uint32_t ino, const struct ext2_i
 }
 
 /* The entries of a deep root, each with the logical blocks up to the next one's. */
-static int add_root(uint32_t gen, const struct tree_child *child, uint32_t n, struct harvest *h,
-		    struct error *err)
+static int add_root(uint32_t gen, uint32_t eof, const struct tree_child *child, uint32_t n,
+		    struct harvest *h, struct error *err)
 {
 	if (array_reserve(&h->root, &h->cap_root, h->n_root + n, sizeof(*h->root), err))
 		return -1;
@@ -71,6 +71,7 @@ static int add_root(uint32_t gen, const struct tree_child *child, uint32_t n, st
 			.last = i + 1 < n ? child[i + 1].lblk - 1 : UINT32_MAX,
 			.file = h->n_file,
 			.gen = gen,
+			.eof = eof,
 		};
 	return 0;
 }
@@ -105,6 +106,9 @@ static int take_extents(const struct source *src, uint32_t ino, const struct ext
 			       src->geo->blocks, ext, child, &n);
 	if (wrong)
 		return source_damage(src, err, "inode %u: root of its extent tree: %s", ino, wrong);
+	wrong = depth ? NULL : classify_records(ext, n, v->end);
+	if (wrong)
+		return source_damage(src, err, "inode %u: %s", ino, wrong);
 	if (!n) {
 		h->nothing++;
 		return 0;
@@ -114,7 +118,7 @@ static int take_extents(const struct source *src, uint32_t ino, const struct ext
 		return -1;
 	f.map.depth = (uint8_t)depth;
 	if (depth) {
-		if (add_root(inode->i_generation, child, n, h, err))
+		if (add_root(inode->i_generation, v->eof, child, n, h, err))
 			return -1;
 	} else {
 		if (add_records(ext, n, h, err))
@@ -144,6 +148,7 @@ static int take_pointers(const struct source *src, uint32_t ino, const struct ex
 				   .kind = v->kind,
 				   .swap = !v->why && may_be_swap(inode) };
 	struct extent piece[INDIRECT_ROOT];
+	uint64_t end = indirect_number(v->end, src->geo->block_size);
 	size_t n = 0;
 	bool whole = true; /* all is in i_block */
 
@@ -152,6 +157,8 @@ static int take_pointers(const struct source *src, uint32_t ino, const struct ex
 		uint32_t pblk = inode->i_block[i];
 		const char *wrong = pblk ? mapped_pointer(src, number, pblk) : NULL;
 
+		if (!wrong && pblk && i < INDIRECT_DIRECT && i >= v->end)
+			wrong = BEYOND_SIZE;
 		if (wrong)
 			return source_damage(src, err, "inode %u: block %u: %s", ino, pblk, wrong);
 		if (!pblk)
@@ -167,6 +174,8 @@ static int take_pointers(const struct source *src, uint32_t ino, const struct ex
 			(struct mapped_entry){ .pblk = pblk,
 					       .number = (uint32_t)number,
 					       .level = (uint8_t)indirect_root_level(i),
+					       .end = end < UINT32_MAX ? (uint32_t)end
+								       : UINT32_MAX,
 					       .file = h->n_file };
 	}
 	if (array_reserve(&h->file, &h->cap_file, h->n_file + 1, sizeof(*h->file), err) ||

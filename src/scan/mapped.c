@@ -82,6 +82,8 @@ static int take_block(void *ctx, size_t index, uint8_t *data, struct error *err)
 		if (!pblk)
 			continue;
 		wrong = mapped_pointer(m->src, number, pblk);
+		if (!wrong && e.level == 1 && number >= e.end)
+			wrong = BEYOND_SIZE;
 		if (!wrong && !m->budget)
 			wrong = "more blocks are claimed than the file system has";
 		if (wrong)
@@ -94,6 +96,7 @@ static int take_block(void *ctx, size_t index, uint8_t *data, struct error *err)
 			      &(struct mapped_entry){ .pblk = pblk,
 						      .number = (uint32_t)number,
 						      .level = (uint8_t)(e.level - 1),
+						      .end = e.end,
 						      .file = e.file },
 			      err))
 			return -1;

@@ -106,11 +106,13 @@ struct tree_entry { /* a tree block still to be read; 32 bytes */
 	uint32_t lo, last; /* logical blocks it may map, last one included */
 	size_t file;	   /* index into the files */
 	uint32_t gen;	   /* i_generation: part of the block's checksum */
+	uint32_t eof;	   /* as in the verdict */
 };
 
 struct mapped_entry { /* an indirect block still to be read; 24 bytes */
 	uint32_t pblk, number;
 	uint8_t level; /* of it */
+	uint32_t end;  /* data is in numbers below that */
 	size_t file;   /* index into the files */
 };
 
@@ -194,10 +196,17 @@ struct verdict {
 	uint8_t kind; /* enum file_kind */
 	uint8_t why;  /* enum leave_reason */
 	enum shape shape;
+	/* Logical blocks from here on lie beyond the size, so that e2fsck allows none that is written
+	 * (pass1.c, check_blocks): by the inode alone, and in a deep tree (scan_extent_node). */
+	uint32_t end, eof;
 };
 /* NULL, or a static text that says what is wrong with the inode. */
 const char *classify_inode(const struct source *src, uint32_t ino, struct ext2_inode *inode,
 			   struct verdict *out);
+
+#define BEYOND_SIZE "it has written blocks beyond its size"
+/* The same for the records of a tree, of which none may be written from `end` on. */
+const char *classify_records(const struct extent *ext, size_t n, uint32_t end);
 
 /* Buffers of one thread. */
 struct scratch {

@@ -79,11 +79,14 @@ static void free_world(struct world *w)
 static void test_indirect_find__every_number(void **state)
 {
 	struct world *w = new_world(1);
+	uint32_t lblk = 0;
 
 	(void)state;
 	for (uint32_t i = 0; i < ALL; i++) {
 		struct indirect_place p;
 
+		if (w->level[i] == 0)
+			assert_int_equal(indirect_number(lblk++, BLOCK_SIZE), i);
 		indirect_find(i, BLOCK_SIZE, &p);
 		assert_int_equal(p.level, w->level[i]);
 		assert_int_equal(p.entry, w->entry[i]);
@@ -96,6 +99,8 @@ static void test_indirect_find__every_number(void **state)
 		assert_int_equal(indirect_root_level(i), w->level[w->root[i]]);
 	}
 	assert_int_equal(indirect_root_number(INDIRECT_ROOT, BLOCK_SIZE), ALL);
+	assert_int_equal(indirect_number(lblk, BLOCK_SIZE), ALL);
+	assert_int_equal(indirect_number(UINT32_MAX, BLOCK_SIZE), ALL);
 	free_world(w);
 }
 

@@ -1240,6 +1240,7 @@ static void test_scan_volume__indirect_blocks_without_end(void **state)
 		assert_int_equal(io_channel_write_blk64(fs->io, leaf[i], 1, block), 0);
 	a.i_block[EXT2_DIND_BLOCK] = a.i_block[EXT2_IND_BLOCK];
 	a.i_block[EXT2_IND_BLOCK] = 0;
+	a.i_size = INT32_MAX;
 	assert_int_equal(ext2fs_write_inode(fs, ino, &a), 0);
 	close_fs(fs);
 	refused("more blocks are claimed than the file system has");
@@ -1371,6 +1372,7 @@ static void test_scan_volume__a_directory_with_holes_or_unwritten_blocks(void **
 	fs = open_fs(EXT2_FLAG_RW);
 	e->ee_len &= 0x7fff;
 	e->ee_block += 1;
+	a.i_size += fs->blocksize;
 	assert_int_equal(ext2fs_write_inode(fs, ino, &a), 0);
 	close_fs(fs);
 	refused("inode %u: its extents leave a hole", ino);
