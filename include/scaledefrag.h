@@ -150,13 +150,14 @@ struct scaledefrag_options {
 	const char *path;   /* DEVICE, IMAGE, or IMAGE?offset=BYTES */
 	unsigned partition; /* of a whole-disk image, from 1; 0: none */
 	/* The words of a command that does this run, but for path and partition. A refusal that
-	 * says how to run it again, on a partition, puts them in front. None: the program's name. */
+	 * says how to run it again, on a partition, puts them in front. None: the program's name.
+	 */
 	const char *const *command;
 	size_t n_command;
-	bool report_only;   /* look, write nothing */
-	bool dry_run;	    /* plan, write nothing */
-	bool preen;	    /* run e2fsck -p first */
-	bool verify;	    /* read every copy back before it counts */
+	bool report_only; /* look, write nothing */
+	bool dry_run;	  /* plan, write nothing */
+	bool preen;	  /* run e2fsck -p first */
+	bool verify;	  /* read every copy back before it counts */
 	enum scaledefrag_mode mode;
 	/* MODE_FREE: bytes of a slab; 0: as the device discards; SCALEDEFRAG_SLAB_NONE: they
 	 * don't count. */

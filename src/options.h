@@ -51,8 +51,8 @@ void options_release(struct options *o);
 /* front.c: what a file of text holds, malloc'ed. ERROR_USAGE. */
 int front_read(const char *path, char **out, struct error *err);
 void options_help(FILE *to);
-/* command.c. The option that getopt has just read, which may have its argument in a word of its own,
- * is to be left out; then, when all are read: closes the gaps, and returns the number of words
+/* command.c. The option that getopt has just read, which may have its argument in a word of its
+ * own, is to be left out; then, when all are read: closes the gaps, and returns the number of words
  * before the device. */
 void command_forget(char **argv);
 size_t command_words(char **argv);

@@ -174,8 +174,7 @@ static int take_pointers(const struct source *src, uint32_t ino, const struct ex
 			(struct mapped_entry){ .pblk = pblk,
 					       .number = (uint32_t)number,
 					       .level = (uint8_t)indirect_root_level(i),
-					       .end = end < UINT32_MAX ? (uint32_t)end
-								       : UINT32_MAX,
+					       .end = end < UINT32_MAX ? (uint32_t)end : UINT32_MAX,
 					       .file = h->n_file };
 	}
 	if (array_reserve(&h->file, &h->cap_file, h->n_file + 1, sizeof(*h->file), err) ||

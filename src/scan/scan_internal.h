@@ -196,8 +196,9 @@ struct verdict {
 	uint8_t kind; /* enum file_kind */
 	uint8_t why;  /* enum leave_reason */
 	enum shape shape;
-	/* Logical blocks from here on lie beyond the size, so that e2fsck allows none that is written
-	 * (pass1.c, check_blocks): by the inode alone, and in a deep tree (scan_extent_node). */
+	/* Logical blocks from here on lie beyond the size, so that e2fsck allows none that is
+	 * written (pass1.c, check_blocks): by the inode alone, and in a deep tree
+	 * (scan_extent_node). */
 	uint32_t end, eof;
 };
 /* NULL, or a static text that says what is wrong with the inode. */

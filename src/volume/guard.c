@@ -192,8 +192,9 @@ int guard_state(const struct target *tg, const struct superblock *sb, struct err
 			tg->shown, errors, tg->arg);
 	/* By e2fsck, debugfs, or a kernel without a counter (before 2.6.36). */
 	if (state & EXT2_ERROR_FS)
-		return error_set(err, ERROR_FSCK, "%s is marked as having errors; run: e2fsck -f %s",
-				 tg->shown, tg->arg);
+		return error_set(err, ERROR_FSCK,
+				 "%s is marked as having errors; run: e2fsck -f %s", tg->shown,
+				 tg->arg);
 	if (!(state & EXT2_VALID_FS) || state & (EXT3_ORPHAN_FS | fc_replay))
 		return error_set(err, ERROR_FSCK, "%s was not cleanly unmounted; run: e2fsck -p %s",
 				 tg->shown, tg->arg);

@@ -487,13 +487,16 @@ static void test_partition__repeats_the_command(void **state)
 	static const char *const words[] = { "./prog", "-n", "--exclude", "*.o it's" };
 	char path[256], want[600], longest[500];
 	const char *const too_long[] = { "./prog", longest };
-	struct volume_options o = { .path = path, .read_only = true, .command = words, .n_command = 4 };
+	struct volume_options o = {
+		.path = path, .read_only = true, .command = words, .n_command = 4
+	};
 	struct volume *v;
 	struct error err = ERROR_INIT;
 
 	make_disk(state, path);
 	snprintf(want, sizeof(want),
-		 "; ext4: 1: ./prog -n --exclude '*.o it'\\''s' '%s?offset=32256'; 3: ./prog", path);
+		 "; ext4: 1: ./prog -n --exclude '*.o it'\\''s' '%s?offset=32256'; 3: ./prog",
+		 path);
 	assert_int_equal(volume_open(&o, &v, &err), -1);
 	assert_non_null(strstr(err.text, want));
 	memset(longest, 'x', sizeof(longest) - 1);
