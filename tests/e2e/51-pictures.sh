@@ -17,6 +17,11 @@ is "-c --map writes nothing" equal "$(sum a.img)" "$before"
 sed -n '/^map/,/fixed$/p' out >map
 is "60 columns are enough" test "$(widest map)" -le 60
 is "at most 8 lines" test "$(rows map)" -le 8
+for columns in 80 40; do
+	COLUMNS=$columns "$BIN" -c --list 0 --map a.img | sed -n '/^map/,/fixed$/p' >map
+	is "so are $columns" equal "$(widest map)" $columns
+	is "at $columns: at most 8 lines" test "$(rows map)" -le 8
+done
 COLUMNS=60 "$BIN" -n --map a.img >out
 is "-n --map: before and planned" equal "$(grep -cE '^(before|planned)$' out)" 2
 COLUMNS=100 LC_ALL=C.UTF-8 "$BIN" --map --report=r.html --svg=m.svg a.img >out

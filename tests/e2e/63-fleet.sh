@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The fleet of docs/recipes.md: 50 images, two of them broken; interrupted, and resumed.
+# The fleet of docs/recipes.md: 50 images, two of them broken, one stopped in the middle of its run;
+# the whole interrupted, and resumed.
 . "$(dirname "$0")/lib.sh"
 . "$here/recipes.sh"
 cd "$T" || exit 1
@@ -21,12 +22,28 @@ head -c 1M /dev/urandom >images/17.img # no file system
 echo 'ssv state 0' | dbg images/33.img # not clean
 broken="17 33"
 sums=$(sha256sum images/17.img images/33.img)
+# The run of one image gets a SIGTERM of its own, at its first line of progress; the last ones don't
+# begin before all is interrupted.
+rm bin/scaledefrag-offline
+{
+	echo '#!/bin/bash'
+	declare -f signal_after
+	cat <<'W'
+case "$*" in
+*images/01.img) signal_after 1 TERM "$@" ;;
+*images/4[5-9].img | *images/50.img) while :; do sleep 0.1; done ;;
+*) exec "$BIN" "$@" ;;
+esac
+W
+} >bin/scaledefrag-offline
+chmod +x bin/scaledefrag-offline
+export BIN
 
 # Interrupted: parallel stops starting jobs at the first SIGTERM, and ends what runs at the second.
 sh recipe.sh >out 2>err &
 pid=$!
 children+=($pid)
-until [ "$(cat jobs.tsv 2>/dev/null | wc -l)" -gt 12 ]; do
+until [ "$(cat jobs.tsv 2>/dev/null | wc -l)" -gt 12 ] && grep -q '01.img$' jobs.tsv; do
 	kill -0 $pid 2>/dev/null || break
 	sleep 0.02
 done
@@ -38,6 +55,9 @@ is "interrupted: ends with a code" test $? -ne 0
 first=$(($(wc -l <jobs.tsv) - 1))
 is "interrupted: some are done, some not ($first of 50 were run)" test $first -ge 10 -a $first -lt 50
 cp jobs.tsv first.tsv
+is "the stopped one: a job that failed" equal "$(awk '$NF == "images/01.img" { print $7 }' first.tsv)" 32
+is "the stopped one: its report" equal "$(jq -r '.outcome, .exit_code' reports/01.json | tr '\n' ' ')" "stopped 32 "
+ln -sf "$BIN" bin/scaledefrag-offline
 ended=0
 for f in images/*.img; do
 	[[ " $broken " == *" $(basename "$f" .img) "* ]] && continue
@@ -52,6 +72,7 @@ is "resumed: what was done is not run again" sh -c "
 	head -\$(wc -l <first.tsv) jobs.tsv | cmp - first.tsv &&
 	tail -n +\$((\$(wc -l <first.tsv) + 1)) jobs.tsv | awk '{ print \$NF }' | sort |
 		comm -12 - done.txt | { ! grep .; }"
+is "resumed: the stopped one is done" equal "$(jq -r .outcome reports/01.json)" done
 is "50 reports" equal "$(find reports -name '*.json' | wc -l)" 50
 
 is "the table" sh table.sh
