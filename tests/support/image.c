@@ -243,7 +243,8 @@ size_t image_pick(struct image *im, const struct place *p, uint32_t blocks, stru
 		if (i == n - 1)
 			list[i].len = blocks - (uint32_t)(n - 1) * len;
 		list[i].lblk = lblk;
-		list[i].unwritten = p->every_unwritten && i % p->every_unwritten == 1;
+		list[i].unwritten = p->every_unwritten == 1 ||
+				    (p->every_unwritten && i % p->every_unwritten == 1);
 		lblk = (uint32_t)cluster_up(im, lblk + list[i].len + p->hole);
 	}
 	*out = list;
