@@ -32,7 +32,8 @@ static struct terminal open_terminal(unsigned short columns)
 	struct terminal t = { .master = posix_openpt(O_RDWR | O_NOCTTY) };
 	struct winsize ws = { .ws_row = 24, .ws_col = columns };
 
-	assert_true(t.master >= 0);
+	if (t.master < 0)
+		skip(); /* a root without /dev/pts */
 	assert_int_equal(grantpt(t.master) | unlockpt(t.master), 0);
 	t.slave = open(ptsname(t.master), O_RDWR | O_NOCTTY);
 	assert_true(t.slave >= 0);
