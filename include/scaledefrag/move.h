@@ -40,7 +40,7 @@ struct move_options {
 	bool rotational;
 	bool verify; /* read each copy back after a flush of the batch's copies and compare hashes
 		      */
-	bool early; /* some copies of a batch may be written early; not with verify */
+	bool early;  /* some copies of a batch may be written early; not with verify */
 	/* Bytes; 0: never. While a batch is written, what is written so far is flushed each time it
 	 * comes to so much: the device then has less to do when the commit waits for it. */
 	uint64_t flush_step;

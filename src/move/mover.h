@@ -38,7 +38,7 @@ struct window {
 struct job {
 	struct piece *piece;
 	struct window *window;
-	size_t n_window, n_early; /* those that may be written early come first */
+	size_t n_window, n_early;	/* those that may be written early come first */
 	struct move_dropped *dropped;	/* per file; under the mover's lock */
 	atomic_size_t next, next_check; /* windows claimed: to copy, to check */
 	/* Under the mover's lock. */
