@@ -186,6 +186,51 @@ static int check_freed(struct check *c)
 	return 0;
 }
 
+static bool was_freed(const struct check *c, uint64_t start, uint64_t len)
+{
+	size_t lo = 0, hi = c->n_was_freed;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (c->was_freed[mid].start + c->was_freed[mid].len <= start)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < c->n_was_freed && c->was_freed[lo].start < start + len;
+}
+
+/* What may be copied while the batch before is committed goes to blocks that are free before that
+ * one, too: they are free now, and it didn't free them. */
+static int check_early(struct check *c)
+{
+	size_t n;
+	const struct move *m = plan_moves(c->plan, c->batch, &n);
+	bool *early, wrong = false;
+	size_t i = 0;
+	if (plan_early(c->plan, c->batch, &early, c->err))
+		return -1;
+	for (; i < n && !wrong; i++)
+		wrong = early[i] && (!c->batch || was_freed(c, m[i].to, m[i].len));
+	free(early);
+	return wrong ? verify_wrong(c, 0,
+				    "target %" PRIu64 " is early, but freed by the batch before",
+				    m[i - 1].to)
+		     : 0;
+}
+
+/* For the next batch's check_early(). */
+static void keep_freed(struct check *c)
+{
+	struct range *list = c->was_freed;
+	size_t cap = c->cap_was_freed;
+	c->was_freed = c->freed;
+	c->cap_was_freed = c->cap_freed;
+	c->n_was_freed = c->n_freed;
+	c->freed = list;
+	c->cap_freed = cap;
+	c->n_freed = 0;
+}
+
 /* The free blocks after the batch; what adjoins is taken or given at once. */
 static int update_free(struct check *c)
 {
@@ -282,9 +327,11 @@ static int check_blocks(struct check *c, const struct plan_batch *b)
 		if (verify_list_file(c, f) || count_file_blocks(c, f))
 			return -1;
 	}
-	if (check_used(c) || check_freed(c) || check_limits(c, b))
+	if (check_used(c) || check_freed(c) || check_early(c) || check_limits(c, b) ||
+	    update_free(c))
 		return -1;
-	return update_free(c);
+	keep_freed(c);
+	return 0;
 }
 
 /* ---- the end ---- */
@@ -395,6 +442,7 @@ static void release(struct check *c)
 	rangeset_free(c->free);
 	free(c->used);
 	free(c->freed);
+	free(c->was_freed);
 	free(c->bitmap.batch);
 	free(c->descriptors.batch);
 	free(c->node);

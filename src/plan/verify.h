@@ -56,8 +56,8 @@ struct check {
 	size_t batch;
 	struct used *used;
 	size_t n_used, cap_used;
-	struct range *freed;
-	size_t n_freed, cap_freed;
+	struct range *freed, *was_freed; /* by this batch, and by the one before it */
+	size_t n_freed, cap_freed, n_was_freed, cap_was_freed;
 	struct seen bitmap, descriptors; /* by group; by block of descriptors */
 	uint64_t last_inodes;		 /* block of the inode table, of the file before */
 	uint64_t *node;			 /* tree blocks that the batch changes */
