@@ -72,64 +72,52 @@ int pairs_reserve(struct pairs *t, uint32_t n, struct error *err)
 		return 0;
 	t->leaf.used = 1;
 	leaf_of(t, 0)->n = 0;
+	fill_up(leaf_of(t, 0)->a, 0);
 	return 0;
 }
 
 /* ---- searches ---- */
 
-/* How many of n ascending numbers are below x. No branch depends on them. */
-static uint32_t count_less(const uint64_t *at, uint32_t n, uint64_t x)
+/*
+ * How many keys of a node are below x. No branch depends on them, and they come from memory at the
+ * same time: first every eighth one, then the eight between two of these.
+ */
+static inline uint32_t count_less(const uint64_t *at, uint64_t x)
 {
-	uint32_t base = 0;
-	while (n) {
-		uint32_t half = (n + 1) / 2;
-		base += half & -(uint32_t)(at[base + half - 1] < x);
-		n -= half;
-	}
-	return base;
+	uint32_t part = 0, n = 0;
+	for (uint32_t i = PART - 1; i < CAP - PART; i += PART)
+		part += at[i] < x;
+	at += part * PART;
+	for (uint32_t i = 0; i < PART; i++)
+		n += at[i] < x;
+	return part * PART + n;
 }
 
-/* How many of n ascending pairs are below the key. */
-static uint32_t count_below(const uint64_t *a, const uint64_t *b, uint32_t n, struct pair key)
+/* The child of the inner node where the key belongs. */
+static inline uint32_t child_of(const struct inner *in, struct pair key)
 {
-	uint32_t first = count_less(a, n, key.a), end = first;
-	if (first == n || a[first] != key.a)
-		return first;
-	end += key.a < UINT64_MAX ? count_less(a + first, n - first, key.a + 1) : n - first;
-	return first + count_less(b + first, end - first, key.b);
-}
-
-/* How many are not above it. */
-static uint32_t count_not_above(const uint64_t *a, const uint64_t *b, uint32_t n, struct pair key)
-{
-	uint32_t i = count_below(a, b, n, key);
-	return i + (i < n && a[i] == key.a && b[i] == key.b);
-}
-
-/* A search looks at keys all over the leaf: lets them come from memory at the same time. */
-static void fetch_keys(const struct leaf *lf)
-{
-	const char *end = (const char *)(lf->a + CAP);
-	for (const char *at = (const char *)lf; at < end; at += 64)
-		__builtin_prefetch(at);
+	uint32_t i = count_less(in->a, key.a);
+	while (i < in->n && in->a[i] == key.a && in->b[i] <= key.b)
+		i++;
+	return i - 1;
 }
 
 void pairs_seek(const struct pairs *t, struct pair key, struct pairs_place *p)
 {
 	uint32_t node = t->root;
 	for (uint32_t l = t->height; l > 0; l--) {
-		const struct inner *in = inner_of(t, node);
 		p->node[l] = node;
-		p->at[l] = count_not_above(in->a + 1, in->b + 1, in->n - 1, key);
-		node = in->child[p->at[l]];
+		p->at[l] = child_of(inner_of(t, node), key);
+		node = inner_of(t, node)->child[p->at[l]];
 	}
-	if (t->height)
-		fetch_keys(leaf_of(t, node));
 	p->node[0] = node;
 	p->at[0] = 0;
 	if (t->count) {
 		const struct leaf *lf = leaf_of(t, node);
-		p->at[0] = count_below(lf->a, lf->b, lf->n, key);
+		uint32_t i = count_less(lf->a, key.a);
+		while (i < lf->n && lf->a[i] == key.a && lf->b[i] < key.b)
+			i++;
+		p->at[0] = i;
 	}
 }
 

@@ -114,6 +114,7 @@ static void add_level(struct pairs *t, struct pairs_place *p)
 	in->n = 1;
 	in->child[0] = t->root;
 	in->a[0] = in->b[0] = 0;
+	fill_up(in->a, 1);
 	in->mask[0] = t->mask;
 	t->root = node;
 	t->height++;
@@ -142,6 +143,8 @@ static void split(struct pairs *t, struct pairs_place *p, uint32_t level)
 		move_leaf(to, 0, from, keep, CAP - keep);
 		to->n = CAP - keep;
 		from->n = keep;
+		fill_up(to->a, to->n);
+		fill_up(from->a, keep);
 		bound = (struct pair){ to->a[0], to->b[0] };
 	} else {
 		right = take_inner(t);
@@ -149,7 +152,10 @@ static void split(struct pairs *t, struct pairs_place *p, uint32_t level)
 		move_inner(to, 0, from, keep, CAP - keep);
 		to->n = CAP - keep;
 		from->n = keep;
+		fill_up(to->a, to->n);
+		fill_up(from->a, keep);
 		bound = (struct pair){ to->a[0], to->b[0] };
+		to->a[0] = to->b[0] = 0;
 	}
 	struct inner *up = inner_of(t, p->node[level + 1]);
 	uint32_t i = p->at[level + 1];
@@ -237,7 +243,9 @@ static void drop_child(struct pairs *t, const struct pairs_place *p, uint32_t le
 	struct inner *in = inner_of(t, p->node[level]);
 	give_back(t, level - 1, in->child[i]);
 	move_inner(in, i, in, i + 1, in->n - i - 1);
-	in->n--;
+	in->a[--in->n] = UINT64_MAX;
+	if (!i)
+		in->a[0] = in->b[0] = 0;
 }
 
 /* Child i + 1 of the inner node of this level becomes part of child i, if they fit. */
@@ -268,7 +276,7 @@ void pairs_erase(struct pairs *t, const struct pairs_place *p)
 	uint32_t i = p->at[0];
 	uint64_t b = lf->b[i];
 	move_leaf(lf, i, lf, i + 1, lf->n - i - 1);
-	lf->n--;
+	lf->a[--lf->n] = UINT64_MAX;
 	t->count--;
 	unmark(t, p, b);
 	for (uint32_t l = 1; l <= t->height; l++) {

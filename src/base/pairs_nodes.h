@@ -3,15 +3,18 @@
  * The nodes of pairs: pairs.c (searches) and pairs_change.c share them.
  *
  * An inner node has for each child a lower bound of its pairs, above all pairs of the child before
- * it; the bound of the first child is not looked at. So a bound may be lower than need be, and only
- * a pair that is changed in place may have to move one.
+ * it; the bound of the first child is (0, 0). So a bound may be lower than need be, and only a pair
+ * that is changed in place may have to move one.
+ *
+ * Keys behind the last one are UINT64_MAX: searches look at all CAP of them.
  */
 #ifndef SCALEDEFRAG_BASE_PAIRS_NODES_H
 #define SCALEDEFRAG_BASE_PAIRS_NODES_H
 
 #include "scaledefrag/pairs.h"
 
-#define CAP 64u /* of a node */
+#define CAP  64u /* of a node */
+#define PART 8u	 /* keys that are looked at together */
 
 struct leaf {
 	uint32_t n;
@@ -35,6 +38,13 @@ static inline struct leaf *leaf_of(const struct pairs *t, uint32_t index)
 static inline struct inner *inner_of(const struct pairs *t, uint32_t index)
 {
 	return (struct inner *)t->inner.node + index;
+}
+
+/* Sets the keys of a node that has n of them behind the last one. */
+static inline void fill_up(uint64_t *a, uint32_t n)
+{
+	for (; n < CAP; n++)
+		a[n] = UINT64_MAX;
 }
 
 static inline uint64_t bit_of(uint64_t b)
