@@ -69,7 +69,7 @@ struct filemap {
 	uint8_t depth;	  /* 0: everything is in the inode */
 	bool indirect;	  /* block-mapped */
 	bool in_clusters; /* bigalloc: the records are tree->rec; else `ext` are */
-	bool pooled;	  /* `ext` lies in a block of the snapshot's, which frees it */
+	bool pooled;	  /* `ext` lies in a block of the snapshot's or a state's, which frees it */
 };
 
 /* What tree blocks hold. */

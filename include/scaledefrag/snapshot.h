@@ -132,15 +132,22 @@ struct summary {
 
 struct state {
 	const struct snapshot *snap; /* not owned */
-	struct filemap **map;	     /* per file: NULL = as in the snapshot; owned */
+	struct filemap **map;	     /* per file: NULL = as in the snapshot; state.c owns it */
 	struct rangeset *free;	     /* owned; without `avoid` */
 };
 
 int state_new(const struct snapshot *s, struct state **out, struct error *err);
+/* A copy. It shares mappings with the first one until they change, so both are one thread's. */
+int state_clone(const struct state *st, struct state **out, struct error *err);
 void state_free(struct state *st); /* NULL is fine */
 const struct filemap *state_map(const struct state *st, size_t file_index);
 /* Replaces the mapping of a file; takes over the arrays of *map on success. */
 int state_set_map(struct state *st, size_t file_index, struct filemap *map, struct error *err);
+/* The file's mapping, which stays after it is replaced, until it is let go. */
+const struct filemap *state_hold(struct state *st, size_t file_index);
+void state_let_go(struct state *st, size_t file_index, const struct filemap *held);
+/* The file has the mapping again that is held. */
+void state_set_back(struct state *st, size_t file_index, const struct filemap *held);
 int state_summary(const struct state *st, const struct ideal *id, struct summary *out);
 
 /*

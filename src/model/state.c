@@ -1,11 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* state: a snapshot that batches have been applied to. Mappings are copied on their first change.
- */
+/* state: a snapshot that batches have been applied to. */
 #include "scaledefrag/snapshot.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A mapping that states share; most files have one record after a move. */
+struct kept {
+	struct filemap map; /* the first member: it is what the states point to */
+	uint32_t users;
+	struct extent one;
+};
+
+static struct kept *kept_of(struct filemap *map)
+{
+	return (struct kept *)map;
+}
+
+static struct filemap *take(struct filemap *map)
+{
+	if (map)
+		kept_of(map)->users++;
+	return map;
+}
+
+static void drop(struct filemap *map)
+{
+	if (!map || --kept_of(map)->users)
+		return;
+	filemap_release(map);
+	free(map);
+}
 
 /* Takes the blocks out of `free` that are also in `avoid`. */
 static int take_away(struct rangeset *free_blocks, const struct rangeset *avoid, struct error *err)
@@ -50,15 +76,36 @@ fail:
 	return -1;
 }
 
+int state_clone(const struct state *st, struct state **out, struct error *err)
+{
+	size_t n = st->snap->n_file;
+	struct state *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return error_nomem(err, "copying a state");
+	c->snap = st->snap;
+	c->map = calloc(n ? n : 1, sizeof(struct filemap *));
+	if (!c->map) {
+		error_nomem(err, "copying a state");
+		goto fail;
+	}
+	if (rangeset_clone(st->free, &c->free, err))
+		goto fail;
+	for (size_t i = 0; i < n; i++)
+		c->map[i] = take(st->map[i]);
+	*out = c;
+	return 0;
+fail:
+	state_free(c);
+	return -1;
+}
+
 void state_free(struct state *st)
 {
 	if (!st)
 		return;
-	for (size_t i = 0; st->map && i < st->snap->n_file; i++) {
-		if (st->map[i])
-			filemap_release(st->map[i]);
-		free(st->map[i]);
-	}
+	for (size_t i = 0; st->map && i < st->snap->n_file; i++)
+		drop(st->map[i]);
 	free(st->map);
 	rangeset_free(st->free);
 	free(st);
@@ -72,21 +119,54 @@ const struct filemap *state_map(const struct state *st, size_t file_index)
 
 int state_set_map(struct state *st, size_t file_index, struct filemap *map, struct error *err)
 {
-	struct filemap *m;
+	struct kept *k;
 
 	assert(file_index < st->snap->n_file);
-	m = st->map[file_index];
-	if (!m) {
-		m = malloc(sizeof(*m));
-		if (!m)
+	k = kept_of(st->map[file_index]);
+	if (!k || k->users > 1) {
+		k = malloc(sizeof(*k));
+		if (!k)
 			return error_nomem(err, "keeping a file's new mapping");
-		st->map[file_index] = m;
+		drop(st->map[file_index]);
+		st->map[file_index] = &k->map;
+		k->users = 1;
 	} else {
-		filemap_release(m);
+		filemap_release(&k->map);
 	}
-	*m = *map;
+	k->map = *map;
+	if (map->n_ext == 1 && !map->pooled) {
+		k->one = map->ext[0];
+		k->map.ext = &k->one;
+		k->map.pooled = true;
+		free(map->ext);
+	}
 	memset(map, 0, sizeof(*map));
 	return 0;
+}
+
+const struct filemap *state_hold(struct state *st, size_t file_index)
+{
+	take(st->map[file_index]);
+	return state_map(st, file_index);
+}
+
+/* NULL, if it is the snapshot's. */
+static struct filemap *own(const struct state *st, size_t file_index, const struct filemap *held)
+{
+	return held == &st->snap->file[file_index].map ? NULL : (struct filemap *)held;
+}
+
+void state_let_go(struct state *st, size_t file_index, const struct filemap *held)
+{
+	drop(own(st, file_index, held));
+}
+
+void state_set_back(struct state *st, size_t file_index, const struct filemap *held)
+{
+	struct filemap *was = st->map[file_index];
+
+	st->map[file_index] = take(own(st, file_index, held));
+	drop(was);
 }
 
 static void add_file(struct summary *sum, const struct snapshot_file *f, const struct filemap *m,

@@ -239,23 +239,16 @@ void journal_count_release(struct journal_count *jc);
 
 /* ---- schedule.c ---- */
 
-/* A file of the open batch. */
-struct pending {
-	uint32_t ino;
-	bool last;
-	struct move *move;
-	size_t n_move;
-	struct filemap_delta delta;
-};
-
 struct schedule {
 	const struct snapshot *snap;
 	struct state
 		*st; /* its `free`: blocks free when the open batch starts, less what is used */
-	struct plan *plan;
-	struct pending *file; /* of the open batch */
-	size_t n_file, cap_file;
-	uint64_t copy_blocks;
+	struct plan *plan;    /* the open batch is its last one */
+	size_t n_file;	      /* of the open batch; 0: none is open */
+	size_t first_node;    /* of the open batch */
+	struct weighted *ino; /* scratch, with `file`: to sort them */
+	struct plan_file *file;
+	size_t cap_ino, cap_file;
 	struct journal_count journal;
 	struct ranges freeing; /* by the open batch */
 	struct ranges freed;   /* by closed batches, since the planner emptied the list */

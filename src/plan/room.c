@@ -6,33 +6,6 @@
 /* With more runs in excess, to move them all in chains takes too long. */
 #define MOST_RUNS 1000000u
 
-static int state_clone(const struct state *st, struct state **out, struct error *err)
-{
-	struct state *c;
-	if (state_new(st->snap, &c, err))
-		return -1;
-	rangeset_free(c->free);
-	c->free = NULL;
-	if (rangeset_clone(st->free, &c->free, err))
-		goto fail;
-	for (size_t i = 0; i < st->snap->n_file; i++) {
-		struct filemap m;
-		if (!st->map[i])
-			continue;
-		if (filemap_copy(st->map[i], &m, err))
-			goto fail;
-		if (state_set_map(c, i, &m, err)) {
-			filemap_release(&m);
-			goto fail;
-		}
-	}
-	*out = c;
-	return 0;
-fail:
-	state_free(c);
-	return -1;
-}
-
 int room_set_mark(struct planner *p, struct room_mark *m, struct error *err)
 {
 	*m = (struct room_mark){ .plan = *p->plan, .left = p->left };

@@ -37,8 +37,8 @@ int schedule_init(struct schedule *sc, struct state *st, struct plan *p, struct 
 	return sc->runs_before && sc->worse ? 0 : error_nomem(err, "planning");
 }
 
-/* Sets the file's mapping, and keeps count of the files that are worse than in the snapshot. */
-static int set_map(struct schedule *sc, size_t file, struct filemap *map, struct error *err)
+/* Keeps count of the files that are worse than in the snapshot. */
+static void note_runs(struct schedule *sc, size_t file, const struct filemap *map)
 {
 	uint32_t *before = &sc->runs_before[file];
 	const struct filemap *was = &sc->snap->file[file].map;
@@ -49,7 +49,6 @@ static int set_map(struct schedule *sc, size_t file, struct filemap *map, struct
 	sc->n_worse += worse;
 	sc->n_worse -= sc->worse[file];
 	sc->worse[file] = worse;
-	return state_set_map(sc->st, file, map, err);
 }
 
 void schedule_forget(struct schedule *sc)
@@ -59,16 +58,9 @@ void schedule_forget(struct schedule *sc)
 	sc->freed.n = 0;
 }
 
-static void pending_release(struct pending *f)
-{
-	free(f->move);
-	filemap_delta_release(&f->delta);
-}
-
 void schedule_release(struct schedule *sc)
 {
-	for (size_t i = 0; i < sc->n_file; i++)
-		pending_release(&sc->file[i]);
+	free(sc->ino);
 	free(sc->file);
 	free(sc->freeing.at);
 	free(sc->freed.at);
@@ -77,12 +69,6 @@ void schedule_release(struct schedule *sc)
 	free(sc->worse);
 	journal_count_release(&sc->journal);
 	*sc = (struct schedule){ 0 };
-}
-
-static int by_ino(const void *a, const void *b)
-{
-	const struct pending *x = a, *y = b;
-	return (x->ino > y->ino) - (x->ino < y->ino);
 }
 
 static int add_range(struct ranges *r, uint64_t start, uint64_t len, struct error *err)
@@ -118,27 +104,46 @@ int schedule_stopped(const struct schedule *sc, struct error *err)
 	return error_set(err, ERROR_STOPPED, "stopped while planning");
 }
 
+static struct plan_batch *open_batch(const struct schedule *sc)
+{
+	return &sc->plan->batch[sc->plan->n_batch - 1];
+}
+
+static uint64_t copy_blocks(const struct schedule *sc)
+{
+	return sc->n_file ? open_batch(sc)->copy_blocks : 0;
+}
+
+/* The files of the open batch by inode; what they move stays where it is in the plan. */
+static int sort_files(struct schedule *sc, struct error *err)
+{
+	struct plan_file *f = sc->plan->file + open_batch(sc)->first_file;
+	size_t n = sc->n_file;
+	if (array_reserve(&sc->ino, &sc->cap_ino, n, sizeof(*sc->ino), err) ||
+	    array_reserve(&sc->file, &sc->cap_file, n, sizeof(*sc->file), err))
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		sc->ino[i] = (struct weighted){ f[i].ino, i };
+	weighted_sort(sc->ino, n);
+	memcpy(sc->file, f, n * sizeof(*f));
+	for (size_t i = 0; i < n; i++)
+		f[i] = sc->file[sc->ino[i].index];
+	return 0;
+}
+
 int schedule_close(struct schedule *sc, struct error *err)
 {
+	struct plan_batch *b;
 	if (!sc->n_file)
 		return 0;
-	if (schedule_stopped(sc, err) || plan_begin_batch(sc->plan, err))
+	if (schedule_stopped(sc, err) || sort_files(sc, err))
 		return -1;
-	qsort(sc->file, sc->n_file, sizeof(*sc->file), by_ino);
-	for (size_t i = 0; i < sc->n_file; i++) {
-		struct pending *f = &sc->file[i];
-		if (plan_add_file(sc->plan, f->ino, f->last, f->move, f->n_move, &f->delta, err))
-			return -1;
-		pending_release(f);
-		*f = (struct pending){ 0 };
-	}
 	sc->n_file = 0;
-	struct plan_batch *b = &sc->plan->batch[sc->plan->n_batch - 1];
+	b = open_batch(sc);
 	b->journal_blocks = journal_count_blocks(&sc->journal);
 	b->rest = !sc->n_worse;
 	if (free_old(sc, err))
 		return -1;
-	sc->copy_blocks = 0;
 	journal_count_clear(&sc->journal);
 	return 0;
 }
@@ -213,32 +218,27 @@ static int drop_move(struct schedule *sc, struct filemap *map, struct filemap_de
 static int accept(struct schedule *sc, struct job *j, size_t n, bool last, struct filemap *map,
 		  struct filemap_delta *delta, struct error *err)
 {
-	const struct move *m = j->move + j->done;
-	struct pending *f;
-	if (array_reserve(&sc->file, &sc->cap_file, sc->n_file + 1, sizeof(*sc->file), err) ||
-	    journal_count_add(&sc->journal, err))
+	const struct move *m = n ? j->move + j->done : NULL;
+	if (!sc->n_file) {
+		sc->first_node = sc->plan->n_node;
+		if (plan_begin_batch(sc->plan, err))
+			return -1;
+	}
+	if (journal_count_add(&sc->journal, err) ||
+	    plan_add_file(sc->plan, j->ino, last, m, n, delta, err))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		if (add_range(&sc->freeing, m[i].from, m[i].len, err))
 			return -1;
-		sc->copy_blocks += m[i].unwritten ? 0 : m[i].len;
 	}
 	for (size_t i = 0; i < delta->n_freed; i++) {
 		if (add_range(&sc->freeing, delta->freed[i], 1, err))
 			return -1;
 	}
-	f = &sc->file[sc->n_file];
-	*f = (struct pending){ .ino = j->ino, .last = last, .n_move = n };
-	f->move = malloc((n + 1) * sizeof(*m));
-	if (!f->move)
-		return error_nomem(err, "planning");
-	if (n)
-		memcpy(f->move, m, n * sizeof(*m));
-	f->delta = *delta;
-	*delta = (struct filemap_delta){ 0 };
 	sc->n_file++;
 	j->done += n;
-	return set_map(sc, j->file, map, err);
+	note_runs(sc, j->file, map);
+	return state_set_map(sc->st, j->file, map, err);
 }
 
 /* Takes the piece, whose new mapping is given, if its metadata fit. */
@@ -303,8 +303,8 @@ static bool same_record(const struct move *a, const struct move *b)
 /* How many of the job's next moves the copy limit allows; 0: none beside what the batch has. */
 static size_t cut(const struct schedule *sc, const struct job *j)
 {
-	uint64_t limit = sc->snap->limits.copy_blocks;
-	uint64_t room = limit > sc->copy_blocks ? limit - sc->copy_blocks : 0;
+	uint64_t limit = sc->snap->limits.copy_blocks, has = copy_blocks(sc);
+	uint64_t room = limit > has ? limit - has : 0;
 	size_t i = j->done, whole = 0;
 	for (; i < j->n && i - j->done < j->guess; i++) {
 		uint64_t copy = j->move[i].unwritten ? 0 : j->move[i].len;
@@ -426,8 +426,8 @@ static int swap_nodes(struct schedule *sc, const struct filemap *now, const stru
 }
 
 /* Takes the batches back that hold pieces of this job alone, the last of them still open. */
-static int undo(struct schedule *sc, struct job *j, const struct plan *mark, struct filemap *before,
-		struct error *err)
+static int undo(struct schedule *sc, struct job *j, const struct plan *mark,
+		const struct filemap *before, struct error *err)
 {
 	const struct filemap *now = state_map(sc->st, j->file);
 	struct plan *p = sc->plan;
@@ -447,12 +447,24 @@ static int undo(struct schedule *sc, struct job *j, const struct plan *mark, str
 	p->n_file = mark->n_file;
 	p->n_move = mark->n_move;
 	p->n_node = mark->n_node;
-	return set_map(sc, j->file, before, err);
+	note_runs(sc, j->file, before);
+	state_set_back(sc->st, j->file, before);
+	return 0;
+}
+
+/* The plan without the open batch. */
+static void set_mark(struct schedule *sc, struct plan *mark)
+{
+	const struct plan_batch *b = open_batch(sc);
+	*mark = (struct plan){ .n_batch = sc->plan->n_batch - 1,
+			       .n_file = b->first_file,
+			       .n_move = sc->plan->file[b->first_file].first_move,
+			       .n_node = sc->first_node };
 }
 
 /* What is left of the job can't be done: keeps what is done if the file is better for it. */
 static int give_up(struct schedule *sc, struct job *j, const struct plan *mark,
-		   struct filemap *before, bool *done, struct error *err)
+		   const struct filemap *before, bool *done, struct error *err)
 {
 	const struct filemap *now = state_map(sc->st, j->file);
 	for (size_t i = j->done; i < j->n; i++) {
@@ -473,24 +485,22 @@ int schedule_file(struct schedule *sc, size_t file, const struct move *moves, si
 			 .n = n,
 			 .guess = n,
 			 .whole_tree = true };
-	struct filemap before;
+	const struct filemap *before = state_hold(sc->st, file);
 	struct plan mark = { 0 };
 	bool ok = true;
 	int rc = -1;
-	if (filemap_copy(state_map(sc->st, file), &before, err))
-		return -1;
 	while (ok && j.done < n) {
 		bool first = !j.done;
 		if (!first && schedule_close(sc, err))
 			goto out;
 		if (next_piece(sc, &j, &ok, err))
 			goto out;
-		if (first) /* if it goes in pieces, the open batch holds this one alone */
-			mark = *sc->plan;
+		if (first && ok) /* if it goes in pieces, the open batch holds this one alone */
+			set_mark(sc, &mark);
 	}
 	*done = ok;
-	rc = ok ? 0 : give_up(sc, &j, &mark, &before, done, err);
+	rc = ok ? 0 : give_up(sc, &j, &mark, before, done, err);
 out:
-	filemap_release(&before);
+	state_let_go(sc->st, file, before);
 	return rc;
 }
