@@ -23,6 +23,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Spans and tree blocks that need no memory of their own. */
+#define FEW 16u
+
 enum { NODE_SAME = 0, NODE_KEPT = 1, NODE_TAKEN = 2 };
 
 static size_t nodes_for(size_t items, uint32_t per)
@@ -257,6 +260,8 @@ static int minimise(struct build *b, uint32_t block_size, struct error *err)
 	struct filemap all = { 0 };
 	size_t n = b->out.n_ext;
 
+	if (!b->together && !b->out.depth)
+		return 0;
 	all.ext = malloc(n * sizeof(*all.ext));
 	if (!all.ext)
 		return error_nomem(err, "merging a file's mapping");
@@ -294,10 +299,13 @@ static int copy_blocks(const uint64_t *from, size_t n, uint64_t **to, struct err
 /* Lists what happened to node blocks, and turns the marks into plain flags. */
 static int make_delta(struct build *b, struct filemap_delta *d, struct error *err)
 {
-	uint64_t *kept = malloc((filemap_nodes(&b->out) + 1) * sizeof(*kept));
+	uint64_t *kept = NULL;
 
-	if (!kept)
-		return error_nomem(err, "listing tree blocks");
+	if (b->out.depth) {
+		kept = malloc(filemap_nodes(&b->out) * sizeof(*kept));
+		if (!kept)
+			return error_nomem(err, "listing tree blocks");
+	}
 	for (uint32_t l = 0; l < b->out.depth; l++) {
 		for (size_t i = 0; i < b->out.tree->n_node[l]; i++) {
 			struct tree_node *t = &b->out.tree->node[l][i];
@@ -307,7 +315,8 @@ static int make_delta(struct build *b, struct filemap_delta *d, struct error *er
 			t->changed = t->changed != NODE_SAME;
 		}
 	}
-	qsort(kept, d->n_kept, sizeof(*kept), sort_compare_u64);
+	if (d->n_kept > 1)
+		qsort(kept, d->n_kept, sizeof(*kept), sort_compare_u64);
 	d->kept = kept;
 	d->together = b->together;
 	d->n_taken = b->taken;
@@ -358,10 +367,11 @@ static int make_nodes(struct build *b, uint32_t block_size, bool minimal, size_t
 	return make_delta(b, d, err);
 }
 
-/* Gives memory back: a file moved to one run has one record where it had thousands. */
+/* Gives memory back: a file moved to one run has few records where it had thousands. (A state
+ * keeps a single one elsewhere.) */
 static void trim(struct filemap *m)
 {
-	struct extent *e = realloc(m->ext, m->n_ext * sizeof(*e));
+	struct extent *e = m->n_ext > 1 ? realloc(m->ext, m->n_ext * sizeof(*e)) : NULL;
 
 	if (e)
 		m->ext = e;
@@ -381,6 +391,9 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 			   .n_take = n_take,
 			   .out = { .indirect = in->indirect } };
 	struct filemap_delta d = { 0 };
+	struct span span[FEW];
+	uint64_t spare[FEW];
+	size_t spans = in->depth ? n + 1 : 1, nodes = filemap_nodes(in);
 	const char *wrong;
 	int rc = -1;
 
@@ -394,8 +407,8 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 				 wrong	      ? wrong
 				 : !in->n_ext ? "it is empty"
 					      : "it has no tree");
-	b.span = malloc((n + 1) * sizeof(*b.span));
-	b.spare = malloc((filemap_nodes(in) + 1) * sizeof(*b.spare));
+	b.span = spans > FEW ? malloc(spans * sizeof(*b.span)) : span;
+	b.spare = nodes > FEW ? malloc(nodes * sizeof(*b.spare)) : spare;
 	if (!b.span || !b.spare) {
 		error_nomem(err, "moving a file's mapping");
 		goto out;
@@ -412,7 +425,9 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 out:
 	filemap_release(&b.out);
 	filemap_delta_release(&d);
-	free(b.span);
-	free(b.spare);
+	if (b.span != span)
+		free(b.span);
+	if (b.spare != spare)
+		free(b.spare);
 	return rc;
 }
