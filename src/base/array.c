@@ -3,13 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-int array_reserve(void *array, size_t *cap, size_t want, size_t size, struct error *err)
+int array_grow(void *array, size_t *cap, size_t want, size_t size, struct error *err)
 {
 	size_t room = *cap + *cap / 2 + 16;
 	void *old, *now;
 
-	if (want <= *cap)
-		return 0;
 	if (room < want)
 		room = want;
 	memcpy(&old, array, sizeof(old)); /* whatever type of pointer it is */

@@ -37,9 +37,9 @@ struct sweep {
 	uint64_t window_blocks;
 	struct link *link; /* by window, then file */
 	size_t n_link, cap_link;
-	size_t *by_file; /* links by file: indices in `link` */
-	size_t *first;	 /* of each file in by_file */
-	uint64_t *size;	 /* of each file, in blocks */
+	uint32_t *by_file; /* links by file: indices in `link` */
+	size_t *first;	   /* of each file in by_file */
+	uint64_t *size;	   /* of each file, in blocks */
 	size_t n_file;
 	struct window *window;
 	size_t n_window;
@@ -106,8 +106,12 @@ static int merge_links(struct sweep *s, struct error *err)
 /* From here on a link's window is an index. */
 static int make_windows(struct sweep *s, struct error *err)
 {
-	s->window = calloc(s->n_link + 1, sizeof(*s->window));
-	s->heap = calloc(s->n_link + 1, sizeof(*s->heap));
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_link; i++)
+		n += i == 0 || s->link[i].window != s->link[i - 1].window;
+	s->window = calloc(n + 1, sizeof(*s->window));
+	s->heap = calloc(n + 1, sizeof(*s->heap));
 	if (!s->window || !s->heap)
 		return error_nomem(err, "planning");
 	for (size_t i = 0; i < s->n_link; i++) {
@@ -131,7 +135,9 @@ static int index_files(struct sweep *s, struct error *err)
 {
 	size_t sum = 0;
 
-	s->by_file = calloc(s->n_link + 1, sizeof(*s->by_file));
+	if (s->n_link >= UINT32_MAX)
+		return error_set(err, ERROR_OPERATION, "plan: too many extents");
+	s->by_file = malloc((s->n_link + 1) * sizeof(*s->by_file));
 	if (!s->by_file)
 		return error_nomem(err, "planning");
 	for (size_t i = 0; i < s->n_link; i++)
@@ -141,7 +147,7 @@ static int index_files(struct sweep *s, struct error *err)
 		s->first[f] = sum; /* behind its last one */
 	}
 	for (size_t i = s->n_link; i-- > 0;)
-		s->by_file[--s->first[s->link[i].file]] = i;
+		s->by_file[--s->first[s->link[i].file]] = (uint32_t)i;
 	return 0;
 }
 
