@@ -62,6 +62,9 @@ bool pairs_find(const struct pairs *t, const struct pairs_place *p, bool forward
 
 /* The place must be what pairs_seek gives for this pair. Needs a reservation. */
 void pairs_insert(struct pairs *t, const struct pairs_place *p, struct pair x);
+/* Adds one above all others; p is zeroed before the first of them, and holds while nothing else is
+ * done to the tree. Makes its own reservations. */
+int pairs_append(struct pairs *t, struct pairs_place *p, struct pair x, struct error *err);
 /* The pair at the place. The new one must have the same place in the order. */
 void pairs_set(struct pairs *t, const struct pairs_place *p, struct pair x);
 void pairs_erase(struct pairs *t, const struct pairs_place *p);

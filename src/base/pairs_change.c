@@ -189,6 +189,25 @@ void pairs_insert(struct pairs *t, const struct pairs_place *place, struct pair 
 	mark(t, &p, x.b);
 }
 
+int pairs_append(struct pairs *t, struct pairs_place *p, struct pair x, struct error *err)
+{
+	struct leaf *lf = t->count ? leaf_of(t, p->node[0]) : NULL;
+	if (!lf || lf->n != p->at[0] || lf->n == CAP) {
+		if (pairs_reserve(t, 1, err))
+			return -1;
+		pairs_seek(t, x, p);
+		pairs_insert(t, p, x);
+		pairs_seek(t, (struct pair){ UINT64_MAX, UINT64_MAX }, p);
+		return 0;
+	}
+	lf->a[lf->n] = x.a;
+	lf->b[lf->n++] = x.b;
+	p->at[0] = lf->n;
+	t->count++;
+	mark(t, p, x.b);
+	return 0;
+}
+
 /* The leaf begins with x now: its bound is no higher. */
 static void lower_bound(struct pairs *t, const struct pairs_place *p, struct pair x)
 {

@@ -12,6 +12,16 @@ int addrmap_put(struct addrmap *m, uint64_t key, uint32_t value, struct error *e
 	return 0;
 }
 
+int addrmap_fill(struct addrmap *m, const struct weighted *w, size_t n, struct error *err)
+{
+	struct pairs_place p = { 0 };
+	for (size_t i = 0; i < n; i++) {
+		if (pairs_append(&m->at, &p, (struct pair){ w[i].weight, w[i].index }, err))
+			return -1;
+	}
+	return 0;
+}
+
 void addrmap_del(struct addrmap *m, uint64_t key)
 {
 	struct pair x = { key, 0 };
@@ -44,6 +54,22 @@ bool addrmap_above(const struct addrmap *m, uint64_t key, uint64_t *found, uint3
 	struct pair x;
 	pairs_seek(&m->at, (struct pair){ key, UINT64_MAX }, &p);
 	return give(pairs_at(&m->at, &p, &x), &x, found, value);
+}
+
+void addrmap_seek(const struct addrmap *m, uint64_t key, struct addrmap_cursor *c)
+{
+	struct pair x;
+	c->m = m;
+	pairs_seek(&m->at, (struct pair){ key, UINT64_MAX }, &c->p);
+	pairs_before(&m->at, &c->p, &x);
+}
+
+bool addrmap_next(struct addrmap_cursor *c, uint64_t *found, uint32_t *value)
+{
+	struct pair x;
+	bool have = pairs_at(&c->m->at, &c->p, &x);
+	c->p.at[0] += have;
+	return give(have, &x, found, value);
 }
 
 int addrmap_clone(const struct addrmap *m, struct addrmap *out, struct error *err)

@@ -163,7 +163,7 @@ int layout_index(struct layout *l, struct error *err)
 {
 	struct weighted *w;
 	size_t n = 0;
-	int rc = 0;
+	int rc;
 	if (l->indexed)
 		return 0;
 	w = malloc((l->n_file + 1) * sizeof(*w));
@@ -174,8 +174,7 @@ int layout_index(struct layout *l, struct error *err)
 			w[n++] = (struct weighted){ l->at[i], i };
 	}
 	weighted_sort(w, n);
-	for (size_t i = 0; i < n && !rc; i++)
-		rc = addrmap_put(&l->object, w[i].weight, (uint32_t)w[i].index, err);
+	rc = addrmap_fill(&l->object, w, n, err);
 	free(w);
 	l->indexed = !rc;
 	return rc;

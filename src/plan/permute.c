@@ -15,6 +15,7 @@
  * Cost: O(log n) for each part, split and freed range, and what the moves themselves take.
  */
 #include "permute.h"
+#include "scaledefrag/sort.h"
 #include <assert.h>
 #include <stdlib.h>
 
@@ -102,12 +103,10 @@ static int unlist_open(struct permute *pm, const struct part *p, struct error *e
 	return 0;
 }
 
-/* Claims [start, start + len) of the part's target, which are free. */
+/* Claims [start, start + len) of the part's target, which nobody has any more. */
 static int claim(struct permute *pm, struct part *p, uint64_t start, uint64_t len,
 		 struct error *err)
 {
-	if (rangeset_remove(pm->sc->st->free, start, len, err))
-		return -1;
 	p->open += len;
 	pm->open_blocks += len;
 	if (p->open < p->len)
@@ -142,35 +141,40 @@ int permute_split(struct permute *pm, uint32_t i, uint64_t at, uint32_t *rest, s
 		       : 0;
 }
 
-/* Gives the waiting parts what they want of the free range [start, start + len). Parts that are
- * done stay in the map; nothing frees their blocks. */
-static int open_range(struct permute *pm, uint64_t start, uint64_t len, bool look,
-		      struct error *err)
+/* Gives the waiting parts what they want of [start, start + len), which nobody has; the rest is
+ * free. Parts that are done stay in the map; nothing frees their blocks. */
+static int open_range(struct permute *pm, uint64_t start, uint64_t len, struct error *err)
 {
-	uint64_t end = start + len, key;
+	uint64_t at = start, end = start + len, key;
+	struct rangeset *avail = pm->sc->st->free;
+	struct addrmap_cursor c;
 	uint32_t i;
-	bool have = addrmap_floor(&pm->target, start, &key, &i);
-	if (!have || key + pm->part[i].len <= start)
-		have = addrmap_above(&pm->target, start, &key, &i);
-	for (; have && key < end; have = addrmap_above(&pm->target, key, &key, &i)) {
+	addrmap_seek(&pm->target, start, &c);
+	while (addrmap_next(&c, &key, &i) && key < end) {
 		struct part *p = &pm->part[i];
-		uint64_t a = key > start ? key : start;
 		uint64_t z = key + p->len < end ? key + p->len : end;
-		if (claim(pm, p, a, z - a, err) || (look && permute_look(pm, i, err)))
+		if (z <= at)
+			continue;
+		if (key > at && rangeset_add(avail, at, key - at, err))
 			return -1;
+		at = key > at ? key : at;
+		if (claim(pm, p, at, z - at, err) || permute_look(pm, i, err))
+			return -1;
+		at = z;
 	}
-	return 0;
+	return at < end ? rangeset_add(avail, at, end - at, err) : 0;
 }
 
 /* The same for what is free of [start, start + len). */
-static int open_free(struct permute *pm, uint64_t start, uint64_t len, bool look, struct error *err)
+static int open_free(struct permute *pm, uint64_t start, uint64_t len, struct error *err)
 {
 	uint64_t at = start, end = start + len;
 	struct range r;
 	while (rangeset_next(pm->sc->st->free, at, &r) && r.start < end) {
 		uint64_t a = r.start > at ? r.start : at;
 		uint64_t z = r.start + r.len < end ? r.start + r.len : end;
-		if (open_range(pm, a, z - a, look, err))
+		if (rangeset_remove(pm->sc->st->free, a, z - a, err) ||
+		    open_range(pm, a, z - a, err))
 			return -1;
 		at = z;
 	}
@@ -246,13 +250,34 @@ static int sort_wants(const struct want *wants, size_t n, struct want **out, str
 static int fill_map(struct permute *pm, struct addrmap *m, bool target, struct weighted *w,
 		    struct error *err)
 {
-	int rc = 0;
 	for (size_t i = 0; i < pm->n_part; i++)
 		w[i] = (struct weighted){ target ? pm->part[i].to : pm->part[i].from, i };
 	weighted_sort(w, pm->n_part);
-	for (size_t i = 0; i < pm->n_part && !rc; i++)
-		rc = addrmap_put(m, w[i].weight, (uint32_t)w[i].index, err);
-	return rc;
+	return addrmap_fill(m, w, pm->n_part, err);
+}
+
+/* Opens what is free of the targets, which are listed in order. */
+static int open_targets(struct permute *pm, const struct weighted *w, struct error *err)
+{
+	struct rangeset *avail = pm->sc->st->free;
+	struct range r = { 0 }; /* the next free one */
+	for (size_t i = 0; i < pm->n_part; i++) {
+		struct part *p = &pm->part[w[i].index];
+		uint64_t end = p->to + p->len;
+		for (uint64_t at = p->to; at < end;) {
+			if (r.start + r.len <= at && !rangeset_next(avail, at, &r))
+				return 0;
+			if (r.start >= end)
+				break;
+			at = r.start > at ? r.start : at;
+			uint64_t z = r.start + r.len < end ? r.start + r.len : end;
+			if (rangeset_remove(avail, at, z - at, err) ||
+			    claim(pm, p, at, z - at, err))
+				return -1;
+			at = z;
+		}
+	}
+	return 0;
 }
 
 /* Finds what lies where, and what is open of the targets. */
@@ -265,10 +290,8 @@ static int fill_maps(struct permute *pm, struct error *err)
 	rc = fill_map(pm, &pm->source, false, w, err);
 	if (!rc)
 		rc = fill_map(pm, &pm->target, true, w, err);
-	for (size_t i = 0; i < pm->n_part && !rc; i++) {
-		const struct part *p = &pm->part[w[i].index];
-		rc = open_free(pm, p->to, p->len, false, err);
-	}
+	if (!rc)
+		rc = open_targets(pm, w, err);
 	for (size_t i = 0; i < pm->n_part && !rc; i++)
 		rc = permute_look(pm, (uint32_t)i, err);
 	free(w);
@@ -291,12 +314,6 @@ static int start(struct permute *pm, const struct want *wants, size_t n, struct 
 
 /* ---- a batch ---- */
 
-static int by_offset(const void *a, const void *b)
-{
-	const struct step *x = a, *y = b;
-	return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
 static int list_steps(struct permute *pm, struct job_file *j, struct error *err)
 {
 	pm->n_step = 0;
@@ -313,8 +330,8 @@ static int list_steps(struct permute *pm, struct job_file *j, struct error *err)
 		}
 	}
 	j->first = j->bounce = NONE;
-	qsort(pm->step, pm->n_step, sizeof(*pm->step), by_offset);
-	return 0;
+	return sort_by_key(pm->step, pm->n_step, sizeof(*pm->step)) ? 0
+								    : error_nomem(err, "planning");
 }
 
 /* What becomes of a part in this batch: all of it has moved, or nothing. */
@@ -416,12 +433,12 @@ static int run_batch(struct permute *pm, struct error *err)
 		return -1;
 	for (size_t i = 0; i < pm->sc->freed.n; i++) {
 		const struct range *r = &pm->sc->freed.at[i];
-		if (open_range(pm, r->start, r->len, true, err))
+		if (open_range(pm, r->start, r->len, err))
 			return -1;
 	}
 	pm->sc->freed.n = 0;
 	for (size_t i = 0; i < pm->lent.n; i++) {
-		if (open_free(pm, pm->lent.at[i].start, pm->lent.at[i].len, true, err))
+		if (open_free(pm, pm->lent.at[i].start, pm->lent.at[i].len, err))
 			return -1;
 	}
 	pm->lent.n = 0;
@@ -488,8 +505,10 @@ int permute(struct schedule *sc, const struct want *wants, size_t n, bool *done,
 {
 	struct permute pm = { .sc = sc };
 	int rc = -1;
+	sc->hold = true; /* most of it is wanted: run_batch() gives back the rest */
 	if (!start(&pm, wants, n, err) && !run(&pm, done, err) && !give_back(&pm, err))
 		rc = 0;
+	sc->hold = false;
 	release(&pm);
 	return rc;
 }

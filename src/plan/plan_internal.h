@@ -54,16 +54,34 @@ bool map64_get(const struct map64 *m, uint64_t key, uint32_t *value);
 void map64_clear(struct map64 *m);
 void map64_release(struct map64 *m);
 
+struct weighted {
+	uint64_t weight;
+	size_t index;
+};
+
 /* ---- addrmap.c: addresses in order -> uint32_t; O(log n) ---- */
 struct addrmap {
 	struct pairs at; /* key, value */
 };
 
 int addrmap_put(struct addrmap *m, uint64_t key, uint32_t value, struct error *err); /* a new key */
+/* Fills an empty map; the weights are the keys, in order, the indices the values. */
+int addrmap_fill(struct addrmap *m, const struct weighted *w, size_t n, struct error *err);
 void addrmap_del(struct addrmap *m, uint64_t key);
 /* The last key that isn't above `key`; the first one above it. false: there is none. */
 bool addrmap_floor(const struct addrmap *m, uint64_t key, uint64_t *found, uint32_t *value);
 bool addrmap_above(const struct addrmap *m, uint64_t key, uint64_t *found, uint32_t *value);
+/*
+ * The keys in order, from the last one that isn't above `key`, if there is one. No key may be put
+ * or taken away meanwhile.
+ */
+struct addrmap_cursor {
+	const struct addrmap *m;
+	struct pairs_place p;
+};
+
+void addrmap_seek(const struct addrmap *m, uint64_t key, struct addrmap_cursor *c);
+bool addrmap_next(struct addrmap_cursor *c, uint64_t *found, uint32_t *value);
 int addrmap_clone(const struct addrmap *m, struct addrmap *out, struct error *err);
 void addrmap_release(struct addrmap *m);
 
@@ -118,11 +136,6 @@ void targets_sort(struct targets *t);
 /* One move for each record and target. */
 int targets_moves(const struct targets *t, const struct filemap *map, struct moves *out,
 		  struct error *err);
-
-struct weighted {
-	uint64_t weight;
-	size_t index;
-};
 
 /* By weight, then by index. */
 void weighted_sort(struct weighted *at, size_t n);
@@ -252,6 +265,7 @@ struct schedule {
 	struct journal_count journal;
 	struct ranges freeing; /* by the open batch */
 	struct ranges freed;   /* by closed batches, since the planner emptied the list */
+	bool hold;	       /* what they free isn't put into the state's free set */
 	uint64_t *take;	       /* tree blocks, scratch */
 	size_t cap_take;
 	bool beside;	       /* a file that is in place has its tree right before its data */

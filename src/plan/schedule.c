@@ -89,7 +89,7 @@ static int free_old(struct schedule *sc, struct error *err)
 		uint64_t start = r[i].start, end = start;
 		for (; i < sc->freeing.n && r[i].start == end; i++)
 			end += r[i].len;
-		if (rangeset_add(sc->st->free, start, end - start, err) ||
+		if ((!sc->hold && rangeset_add(sc->st->free, start, end - start, err)) ||
 		    add_range(&sc->freed, start, end - start, err))
 			return -1;
 	}
