@@ -11,144 +11,135 @@
  * A heap of windows with O(log) updates: one for each window that a file has blocks in.
  */
 #include "plan_internal.h"
-#include "scaledefrag/sort.h"
 #include <stdlib.h>
 
-/* Windows are so many to a volume, but not shorter or longer than this (blocks). */
+/* Windows are so many to a volume, but not shorter or longer than this (blocks, as a power of 2);
+ * longer only where they would be too many. */
 #define WINDOWS	     256u
-#define LEAST_WINDOW 128u
-#define MOST_WINDOW  8192u
+#define LEAST_WINDOW 7u
+#define MOST_WINDOW  13u
+#define MOST_WINDOWS (1u << 22)
 
 /* A file has blocks in a window. */
 struct link {
-	uint64_t window; /* its number, to sort by; later its index in `window` */
-	uint32_t file;	 /* index in the caller's list */
-	uint32_t blocks;
+	uint32_t window;
+	uint32_t file; /* index in the caller's list */
 };
 
 struct window {
 	uint64_t blocks; /* of the files, in it */
 	uint64_t cost;	 /* blocks of those files that have no place in the order yet */
 	size_t link;	 /* first of its links */
-	size_t at;	 /* in the heap; SIZE_MAX: taken out */
+	size_t at; /* in the heap; SIZE_MAX: taken out. Before: the file met last in it, plus 1 */
 };
 
 struct sweep {
-	uint64_t window_blocks;
-	struct link *link; /* by window, then file */
-	size_t n_link, cap_link;
+	const struct state *st;
+	const size_t *list; /* the caller's files */
+	unsigned shift;	    /* a window is so many blocks, as a power of 2 */
+	struct link *link;  /* by window, then file */
+	size_t n_link;
 	uint32_t *by_file; /* links by file: indices in `link` */
 	size_t *first;	   /* of each file in by_file */
 	uint64_t *size;	   /* of each file, in blocks */
 	size_t n_file;
-	struct window *window;
+	struct window *window; /* one more than there are */
 	size_t n_window;
-	size_t *heap; /* windows, the cheapest first */
+	size_t *heap; /* windows, the cheapest first. Before: by window, its next link */
 	size_t n_heap;
 };
 
-static uint64_t choose_window(const struct geometry *geo)
+static unsigned choose_window(const struct geometry *geo)
 {
-	uint64_t blocks = LEAST_WINDOW;
+	unsigned shift = LEAST_WINDOW;
 
-	while (blocks < MOST_WINDOW && blocks * WINDOWS < geo->blocks)
-		blocks *= 2;
-	return blocks;
+	while (shift < MOST_WINDOW && (uint64_t)WINDOWS << shift < geo->blocks)
+		shift++;
+	while (geo->blocks >> shift >= MOST_WINDOWS)
+		shift++;
+	return shift;
 }
 
-static int add_link(struct sweep *s, uint64_t window, uint32_t file, uint64_t blocks,
-		    struct error *err)
+/* The next stretch of the file that lies in one window: where it begins is where it is called
+ * with, and it goes on from there. */
+static uint64_t stretch(const struct sweep *s, const struct extent *e, uint64_t at, size_t *window)
 {
-	if (array_reserve(&s->link, &s->cap_link, s->n_link + 1, sizeof(*s->link), err))
-		return -1;
-	s->link[s->n_link++] = (struct link){ window, file, (uint32_t)blocks };
-	return 0;
+	uint64_t end = e->pblk + e->len, next;
+
+	*window = (size_t)(at >> s->shift);
+	next = (uint64_t)(*window + 1) << s->shift;
+	return (next < end ? next : end) - at;
 }
 
-static int link_file(struct sweep *s, uint32_t file, const struct filemap *map, struct error *err)
+/* Counts the links of each window, and sizes. */
+static void count_links(struct sweep *s)
 {
-	for (size_t i = 0; i < map->n_ext; i++) {
-		uint64_t at = map->ext[i].pblk, end = at + map->ext[i].len;
+	for (size_t f = 0; f < s->n_file; f++) {
+		const struct filemap *map = state_map(s->st, s->list[f]);
 
-		while (at < end) {
-			uint64_t window = at / s->window_blocks;
-			uint64_t next = (window + 1) * s->window_blocks;
-			uint64_t n = (next < end ? next : end) - at;
+		for (size_t i = 0; i < map->n_ext; i++) {
+			const struct extent *e = &map->ext[i];
+			uint64_t n;
+			size_t w;
 
-			if (add_link(s, window, file, n, err))
-				return -1;
-			at += n;
+			for (uint64_t at = e->pblk; at < e->pblk + e->len; at += n) {
+				n = stretch(s, e, at, &w);
+				s->window[w].link += s->window[w].at != f + 1;
+				s->window[w].at = f + 1;
+			}
+			s->size[f] += e->len;
 		}
-		s->size[file] += map->ext[i].len;
 	}
-	return 0;
 }
 
-/* By window; in each, files come as they were listed. Several extents in one make one link. */
-static int merge_links(struct sweep *s, struct error *err)
+/* The links that were counted get their places. */
+static int place_links(struct sweep *s, struct error *err)
 {
-	size_t n = 0;
+	for (size_t w = 0; w <= s->n_window; w++) {
+		size_t n = s->window[w].link;
 
-	if (!sort_by_key(s->link, s->n_link, sizeof(*s->link)))
-		return error_nomem(err, "planning");
-	for (size_t i = 0; i < s->n_link; i++) {
-		struct link *last = n ? &s->link[n - 1] : NULL;
-
-		if (last && last->window == s->link[i].window && last->file == s->link[i].file)
-			last->blocks += s->link[i].blocks;
-		else
-			s->link[n++] = s->link[i];
+		s->window[w].link = s->heap[w] = s->n_link;
+		s->window[w].at = 0;
+		s->n_link += n;
 	}
-	s->n_link = n;
-	return 0;
-}
-
-/* From here on a link's window is an index. */
-static int make_windows(struct sweep *s, struct error *err)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->n_link; i++)
-		n += i == 0 || s->link[i].window != s->link[i - 1].window;
-	s->window = calloc(n + 1, sizeof(*s->window));
-	s->heap = calloc(n + 1, sizeof(*s->heap));
-	if (!s->window || !s->heap)
-		return error_nomem(err, "planning");
-	for (size_t i = 0; i < s->n_link; i++) {
-		struct link *l = &s->link[i];
-		bool fresh = i == 0 || l->window != s->link[i - 1].window;
-
-		if (fresh)
-			s->window[s->n_window++] = (struct window){ .link = i };
-		s->window[s->n_window - 1].blocks += l->blocks;
-		s->window[s->n_window - 1].cost += s->size[l->file];
-	}
-	s->window[s->n_window].link = s->n_link;
-	for (size_t w = 0; w < s->n_window; w++) {
-		for (size_t i = s->window[w].link; i < s->window[w + 1].link; i++)
-			s->link[i].window = w;
-	}
-	return 0;
-}
-
-static int index_files(struct sweep *s, struct error *err)
-{
-	size_t sum = 0;
-
 	if (s->n_link >= UINT32_MAX)
 		return error_set(err, ERROR_OPERATION, "plan: too many extents");
+	s->link = malloc((s->n_link + 1) * sizeof(*s->link));
 	s->by_file = malloc((s->n_link + 1) * sizeof(*s->by_file));
-	if (!s->by_file)
-		return error_nomem(err, "planning");
-	for (size_t i = 0; i < s->n_link; i++)
-		s->first[s->link[i].file]++;
-	for (size_t f = 0; f <= s->n_file; f++) {
-		sum += s->first[f];
-		s->first[f] = sum; /* behind its last one */
+	return s->link && s->by_file ? 0 : error_nomem(err, "planning");
+}
+
+/* Each file's blocks in a window make one link. */
+static void link_files(struct sweep *s)
+{
+	size_t k = 0;
+
+	for (size_t f = 0; f < s->n_file; f++) {
+		const struct filemap *map = state_map(s->st, s->list[f]);
+
+		s->first[f] = k;
+		for (size_t i = 0; i < map->n_ext; i++) {
+			const struct extent *e = &map->ext[i];
+			uint64_t n;
+			size_t w;
+
+			for (uint64_t at = e->pblk; at < e->pblk + e->len; at += n) {
+				struct window *to;
+
+				n = stretch(s, e, at, &w);
+				to = &s->window[w];
+				if (to->at != f + 1) {
+					to->at = f + 1;
+					to->cost += s->size[f];
+					s->by_file[k++] = (uint32_t)s->heap[w];
+					s->link[s->heap[w]++] =
+						(struct link){ (uint32_t)w, (uint32_t)f };
+				}
+				to->blocks += n;
+			}
+		}
 	}
-	for (size_t i = s->n_link; i-- > 0;)
-		s->by_file[--s->first[s->link[i].file]] = (uint32_t)i;
-	return 0;
+	s->first[s->n_file] = k;
 }
 
 /* ---- the heap ---- */
@@ -208,9 +199,10 @@ static size_t pop(struct sweep *s)
 
 static void make_heap(struct sweep *s)
 {
-	s->n_heap = s->n_window;
-	for (size_t w = 0; w < s->n_window; w++)
-		put(s, w, w);
+	for (size_t w = 0; w < s->n_window; w++) {
+		if (s->window[w].blocks)
+			put(s, s->n_heap++, w);
+	}
 	for (size_t i = s->n_heap / 2; i-- > 0;)
 		down(s, i);
 }
@@ -250,21 +242,23 @@ static void list(struct sweep *s, size_t *order)
 int sweep_order(const struct state *st, const size_t *file, size_t n, size_t *order,
 		struct error *err)
 {
-	struct sweep s = { .window_blocks = choose_window(&st->snap->geo), .n_file = n };
+	const struct geometry *geo = &st->snap->geo;
+	struct sweep s = { .st = st, .list = file, .n_file = n, .shift = choose_window(geo) };
 	int rc = -1;
 
+	s.n_window = (size_t)(geo->blocks >> s.shift) + 1;
 	s.size = calloc(n + 1, sizeof(*s.size));
-	s.first = calloc(n + 2, sizeof(*s.first));
-	if (!s.size || !s.first) {
+	s.first = calloc(n + 1, sizeof(*s.first));
+	s.window = calloc(s.n_window + 1, sizeof(*s.window));
+	s.heap = calloc(s.n_window + 1, sizeof(*s.heap));
+	if (!s.size || !s.first || !s.window || !s.heap) {
 		error_nomem(err, "planning");
 		goto out;
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (link_file(&s, (uint32_t)i, state_map(st, file[i]), err))
-			goto out;
-	}
-	if (merge_links(&s, err) || make_windows(&s, err) || index_files(&s, err))
+	count_links(&s);
+	if (place_links(&s, err))
 		goto out;
+	link_files(&s);
 	list(&s, order);
 	rc = 0;
 out:
