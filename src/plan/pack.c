@@ -31,7 +31,8 @@ struct pack {
 	const struct state *st;
 	const struct ideal *ideal;
 	struct layout lay;
-	const struct layout *first; /* where no file is frozen: how attempts begin */
+	struct layout *first; /* where no file is frozen: how attempts begin */
+	int *left;	      /* ways that haven't begun with it; the last one takes it */
 	struct runs runs;
 	struct ranges given;	/* scratch */
 	struct weighted *begin; /* scratch: where a file would begin if a run stayed */
@@ -239,6 +240,21 @@ out:
 	return rc;
 }
 
+static int take_first(struct pack *pk, struct error *err)
+{
+	int rc = 0;
+#pragma omp critical(pack_first)
+	{
+		if (--*pk->left) {
+			rc = layout_clone(pk->first, &pk->lay, err);
+		} else {
+			pk->lay = *pk->first;
+			*pk->first = (struct layout){ 0 };
+		}
+	}
+	return rc;
+}
+
 /* One attempt. *failed: files that had no place; they are frozen now. */
 static int attempt(struct pack *pk, enum keep keep, bool first, size_t *failed, struct error *err)
 {
@@ -246,7 +262,7 @@ static int attempt(struct pack *pk, enum keep keep, bool first, size_t *failed, 
 	pk->n_want = 0;
 	pk->excess = 0;
 	*failed = 0;
-	if (first ? layout_clone(pk->first, &pk->lay, err) : begin(pk, err))
+	if (first ? take_first(pk, err) : begin(pk, err))
 		return -1;
 	for (size_t i = 0; i < pk->n_item; i++) {
 		size_t k = pk->item[i].index;
@@ -448,12 +464,13 @@ static int find(const struct pack *task, unsigned threads, struct packing *out, 
 {
 	struct pack base = *task, way = *task;
 	struct weighted *item = NULL;
-	int rc = -1;
+	int rc = -1, left = KEEPS;
 	*out = (struct packing){ .excess = UINT64_MAX };
 	if (list_items(&base, &item, err))
 		goto out;
 	base.item = way.item = item;
 	way.first = &base.lay;
+	way.left = &left;
 	if (begin(&base, err) || layout_index(&base.lay, err))
 		goto out;
 	rc = find_best(&way, threads, out, err);

@@ -187,11 +187,14 @@ static int try_all(const struct snapshot *s, const struct planner_options *o, st
 		   struct attempt *best, struct error *err)
 {
 	struct summary before;
-	struct state *st = NULL;
+	struct state st = { .snap = s, .free = s->free };
 	int rc = -1;
-	if (!state_new(s, &st, err) && !state_summary(st, ideal, &before))
+	st.map = calloc(s->n_file + 1, sizeof(struct filemap *));
+	if (!st.map)
+		return error_nomem(err, "planning");
+	if (!state_summary(&st, ideal, &before))
 		rc = try_orders(s, o, ideal, &before, best, err);
-	state_free(st);
+	free(st.map);
 	return rc;
 }
 
