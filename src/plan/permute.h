@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What permute.c and unblock.c share. */
+/* What permute.c, permute_start.c and unblock.c share. */
 #ifndef SCALEDEFRAG_PLAN_PERMUTE_H
 #define SCALEDEFRAG_PLAN_PERMUTE_H
 
@@ -77,8 +77,16 @@ unsigned permute_class(uint64_t len); /* the logarithm */
 int permute_look(struct permute *pm, uint32_t i, struct error *err);
 /* Cuts a part that isn't ready: it keeps the first `at` blocks, the rest becomes a new one. */
 int permute_split(struct permute *pm, uint32_t i, uint64_t at, uint32_t *rest, struct error *err);
+int permute_add_part(struct permute *pm, struct part p, uint32_t *index, struct error *err);
+/* Claims [start, start + len) of the part's target, which nobody has any more. */
+int permute_claim(struct permute *pm, struct part *p, uint64_t start, uint64_t len,
+		  struct error *err);
 /* Queues the file. */
 int permute_queue(struct permute *pm, uint32_t job, struct error *err);
+
+/* permute_start.c */
+
+int permute_start(struct permute *pm, const struct want *wants, size_t n, struct error *err);
 
 /* unblock.c */
 

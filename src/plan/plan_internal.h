@@ -21,6 +21,7 @@
  *   trees.c      tree blocks beside what they map
  *   permute.c    the same for every policy: wants that lie on each other's blocks -> an order of
  * moves, through free space
+ *   permute_start.c  how that begins
  *   unblock.c    the part of it that finds work when little is ready
  *   schedule.c   the same for every policy: targets -> batches that obey the limits
  *   journal_count.c  metadata blocks that a batch journals

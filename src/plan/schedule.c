@@ -109,11 +109,6 @@ static struct plan_batch *open_batch(const struct schedule *sc)
 	return &sc->plan->batch[sc->plan->n_batch - 1];
 }
 
-static uint64_t copy_blocks(const struct schedule *sc)
-{
-	return sc->n_file ? open_batch(sc)->copy_blocks : 0;
-}
-
 /* The files of the open batch by inode; what they move stays where it is in the plan. */
 static int sort_files(struct schedule *sc, struct error *err)
 {
@@ -133,13 +128,12 @@ static int sort_files(struct schedule *sc, struct error *err)
 
 int schedule_close(struct schedule *sc, struct error *err)
 {
-	struct plan_batch *b;
 	if (!sc->n_file)
 		return 0;
 	if (schedule_stopped(sc, err) || sort_files(sc, err))
 		return -1;
+	struct plan_batch *b = open_batch(sc);
 	sc->n_file = 0;
-	b = open_batch(sc);
 	b->journal_blocks = journal_count_blocks(&sc->journal);
 	b->rest = !sc->n_worse;
 	if (free_old(sc, err))
@@ -303,7 +297,8 @@ static bool same_record(const struct move *a, const struct move *b)
 /* How many of the job's next moves the copy limit allows; 0: none beside what the batch has. */
 static size_t cut(const struct schedule *sc, const struct job *j)
 {
-	uint64_t limit = sc->snap->limits.copy_blocks, has = copy_blocks(sc);
+	uint64_t limit = sc->snap->limits.copy_blocks,
+		 has = sc->n_file ? open_batch(sc)->copy_blocks : 0;
 	uint64_t room = limit > has ? limit - has : 0;
 	size_t i = j->done, whole = 0;
 	for (; i < j->n && i - j->done < j->guess; i++) {

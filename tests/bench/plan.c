@@ -140,7 +140,7 @@ static int run(const struct args *a, struct error *err)
 	if (planner_make(s, &a->plan, &p, err))
 		goto out;
 	t[1] = now();
-	if (planner_verify(s, p, 1, err))
+	if (planner_verify(s, p, a->plan.threads, err))
 		goto out;
 	t[2] = now();
 	rc = 0;
