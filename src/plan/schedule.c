@@ -213,12 +213,10 @@ static int accept(struct schedule *sc, struct job *j, size_t n, bool last, struc
 		  struct filemap_delta *delta, struct error *err)
 {
 	const struct move *m = n ? j->move + j->done : NULL;
-	if (!sc->n_file) {
+	if (!sc->n_file)
 		sc->first_node = sc->plan->n_node;
-		if (plan_begin_batch(sc->plan, err))
-			return -1;
-	}
-	if (journal_count_add(&sc->journal, err) ||
+	if ((!sc->n_file && plan_begin_batch(sc->plan, err)) ||
+	    journal_count_add(&sc->journal, err) ||
 	    plan_add_file(sc->plan, j->ino, last, m, n, delta, err))
 		return -1;
 	for (size_t i = 0; i < n; i++) {

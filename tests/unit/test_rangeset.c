@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "scaledefrag/pairs.h"
 #include "scaledefrag/rangeset.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -318,6 +319,46 @@ static void test_rangeset__many_ranges_in_order(void **state)
 	rangeset_free(rs);
 }
 
+/* Appended in order, with other pairs put between, before and after meanwhile. */
+static void test_pairs_append__as_inserted(void **state)
+{
+	struct pairs t = { 0 };
+	struct pairs_place end = { 0 }, p;
+	struct error err = ERROR_INIT;
+	uint64_t last = 0, n = 0;
+	struct pair x;
+
+	(void)state;
+	for (uint64_t i = 0; i < 20000; i++) {
+		assert_int_equal(pairs_append(&t, &end, (struct pair){ 3 * i + 1, i % 70 }, &err),
+				 0);
+		n++;
+		if (i % 1000 != 999)
+			continue;
+		for (uint64_t k = i - 500; k < i; k += 3) {
+			x = (struct pair){ 3 * k, 7 };
+			assert_int_equal(pairs_reserve(&t, 1, &err), 0);
+			pairs_seek(&t, x, &p);
+			pairs_insert(&t, &p, x);
+			n++;
+		}
+		pairs_seek(&t, (struct pair){ UINT64_MAX, UINT64_MAX }, &end);
+	}
+	assert_int_equal(t.count, n);
+	pairs_seek(&t, (struct pair){ 0, 0 }, &p);
+	for (; pairs_at(&t, &p, &x); p.at[0]++, n--) {
+		assert_true(x.a > last);
+		assert_int_equal(x.b, x.a % 3 ? x.a / 3 % 70 : 7);
+		last = x.a;
+		struct pairs_place here;
+
+		pairs_seek(&t, x, &here);
+		assert_int_equal(pairs_find(&t, &here, true, 63, &x), last <= 3 * 19943 + 1);
+	}
+	assert_int_equal(n, 0);
+	pairs_release(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_rangeset_best_fit__nearest_of_equals_lower_on_a_tie),
 		cmocka_unit_test(test_rangeset_clone__is_independent),
 		cmocka_unit_test(test_rangeset__many_ranges_in_order),
+		cmocka_unit_test(test_pairs_append__as_inserted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

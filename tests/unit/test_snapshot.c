@@ -287,6 +287,60 @@ static void test_state__copies_on_change(void **state)
 	snapshot_free(s);
 }
 
+static void set_first(struct state *st, uint64_t pblk, bool single)
+{
+	struct error err = ERROR_INIT;
+	struct filemap map;
+
+	assert_int_equal(filemap_copy(state_map(st, 0), &map, &err), 0);
+	map.ext[0].pblk = pblk;
+	map.n_ext = single ? 1 : map.n_ext;
+	assert_int_equal(state_set_map(st, 0, &map, &err), 0);
+	assert_null(map.ext);
+}
+
+static uint64_t first_of(const struct state *st)
+{
+	return state_map(st, 0)->ext[0].pblk;
+}
+
+/* A clone keeps what it was made of, whichever of the two changes; what is held stays. */
+static void test_state_clone__keeps_mappings(void **state)
+{
+	struct snapshot *s = parse(sample);
+	struct state *st, *copy;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	for (int single = 0; single < 2; single++) {
+		assert_int_equal(state_new(s, &st, &err), 0);
+		const struct filemap *was = state_hold(st, 0);
+
+		set_first(st, 8000, single);
+		assert_int_equal(state_clone(st, &copy, &err), 0);
+		assert_int_equal(rangeset_blocks(copy->free), 1095);
+		assert_ptr_equal(state_map(copy, 0), state_map(st, 0));
+		set_first(st, 8001, single);
+		assert_int_equal(first_of(copy), 8000);
+		set_first(copy, 8002, single);
+		assert_int_equal(first_of(st), 8001);
+		const struct filemap *held = state_hold(st, 0);
+
+		set_first(st, 8003, single);
+		assert_int_equal(held->ext[0].pblk, 8001);
+		state_set_back(st, 0, held);
+		state_let_go(st, 0, held);
+		assert_int_equal(first_of(st), 8001);
+		state_set_back(st, 0, was);
+		state_let_go(st, 0, was);
+		assert_ptr_equal(state_map(st, 0), &s->file[0].map);
+		state_free(st);
+		assert_int_equal(first_of(copy), 8002);
+		state_free(copy);
+	}
+	snapshot_free(s);
+}
+
 static void test_state_new__avoid_beyond_free(void **state)
 {
 	struct snapshot *s = parse(GEO "free 100 10\nfree 120 10\navoid 105 20\navoid 200 5\n");
@@ -406,6 +460,7 @@ int main(void)
 		cmocka_unit_test(test_ideal_runs__gaps),
 		cmocka_unit_test(test_ideal_runs__no_gap),
 		cmocka_unit_test(test_state__copies_on_change),
+		cmocka_unit_test(test_state_clone__keeps_mappings),
 		cmocka_unit_test(test_state_new__avoid_beyond_free),
 		cmocka_unit_test(test_state_summary__figures),
 	};
