@@ -62,6 +62,8 @@ uint64_t plan_copy_blocks(const struct plan *p);
 int plan_begin_batch(struct plan *p, struct error *err);
 int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *moves, size_t n_moves,
 		  const struct filemap_delta *delta, struct error *err);
+/* Brings the files of the last batch into inode order, and their moves with them. */
+int plan_sort_batch(struct plan *p, struct error *err);
 
 /* The moves of all files of a batch, which lie one after the other. */
 const struct move *plan_moves(const struct plan *p, size_t batch, size_t *n);

@@ -83,6 +83,56 @@ int plan_add_file(struct plan *p, uint32_t ino, bool last, const struct move *mo
 	return 0;
 }
 
+/* To sort by inode. */
+struct place {
+	uint64_t ino;
+	size_t index;
+};
+
+static void put_in_order(struct plan *p, const struct place *to, const struct plan_file *file,
+			 const struct move *move)
+{
+	struct plan_batch *b = &p->batch[p->n_batch - 1];
+	struct plan_file *f = p->file + b->first_file;
+	uint64_t first = file[0].first_move, at = first;
+
+	for (size_t i = 0; i < b->n_file; i++) {
+		f[i] = file[to[i].index];
+		if (f[i].n_move)
+			memcpy(p->move + at, move + (f[i].first_move - first),
+			       f[i].n_move * sizeof(*move));
+		f[i].first_move = at;
+		at += f[i].n_move;
+	}
+}
+
+int plan_sort_batch(struct plan *p, struct error *err)
+{
+	const struct plan_batch *b = &p->batch[p->n_batch - 1];
+	size_t n_move, n = b->n_file;
+	const struct plan_file *f = p->file + b->first_file;
+	const struct move *m = plan_moves(p, p->n_batch - 1, &n_move);
+	struct plan_file *file = malloc((n + 1) * sizeof(*file));
+	struct move *move = malloc((n_move + 1) * sizeof(*move));
+	struct place *to = malloc((n + 1) * sizeof(*to));
+	int rc = file && move && to ? 0 : error_nomem(err, "planning");
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		file[i] = f[i];
+		to[i] = (struct place){ f[i].ino, i };
+	}
+	if (!rc && n_move)
+		memcpy(move, m, n_move * sizeof(*move));
+	if (!rc && !sort_by_key(to, n, sizeof(*to)))
+		rc = error_nomem(err, "planning");
+	if (!rc && n)
+		put_in_order(p, to, file, move);
+	free(file);
+	free(move);
+	free(to);
+	return rc;
+}
+
 const struct move *plan_moves(const struct plan *p, size_t batch, size_t *n)
 {
 	const struct plan_batch *b = &p->batch[batch];

@@ -257,12 +257,9 @@ struct schedule {
 	const struct snapshot *snap;
 	struct state
 		*st; /* its `free`: blocks free when the open batch starts, less what is used */
-	struct plan *plan;    /* the open batch is its last one */
-	size_t n_file;	      /* of the open batch; 0: none is open */
-	size_t first_node;    /* of the open batch */
-	struct weighted *ino; /* scratch, with `file`: to sort them */
-	struct plan_file *file;
-	size_t cap_ino, cap_file;
+	struct plan *plan; /* the open batch is its last one */
+	size_t n_file;	   /* of the open batch; 0: none is open */
+	size_t first_node; /* of the open batch */
 	struct journal_count journal;
 	struct ranges freeing; /* by the open batch */
 	struct ranges freed;   /* by closed batches, since the planner emptied the list */

@@ -60,8 +60,6 @@ void schedule_forget(struct schedule *sc)
 
 void schedule_release(struct schedule *sc)
 {
-	free(sc->ino);
-	free(sc->file);
 	free(sc->freeing.at);
 	free(sc->freed.at);
 	free(sc->take);
@@ -109,28 +107,11 @@ static struct plan_batch *open_batch(const struct schedule *sc)
 	return &sc->plan->batch[sc->plan->n_batch - 1];
 }
 
-/* The files of the open batch by inode; what they move stays where it is in the plan. */
-static int sort_files(struct schedule *sc, struct error *err)
-{
-	struct plan_file *f = sc->plan->file + open_batch(sc)->first_file;
-	size_t n = sc->n_file;
-	if (array_reserve(&sc->ino, &sc->cap_ino, n, sizeof(*sc->ino), err) ||
-	    array_reserve(&sc->file, &sc->cap_file, n, sizeof(*sc->file), err))
-		return -1;
-	for (size_t i = 0; i < n; i++)
-		sc->ino[i] = (struct weighted){ f[i].ino, i };
-	weighted_sort(sc->ino, n);
-	memcpy(sc->file, f, n * sizeof(*f));
-	for (size_t i = 0; i < n; i++)
-		f[i] = sc->file[sc->ino[i].index];
-	return 0;
-}
-
 int schedule_close(struct schedule *sc, struct error *err)
 {
 	if (!sc->n_file)
 		return 0;
-	if (schedule_stopped(sc, err) || sort_files(sc, err))
+	if (schedule_stopped(sc, err) || plan_sort_batch(sc->plan, err))
 		return -1;
 	struct plan_batch *b = open_batch(sc);
 	sc->n_file = 0;
