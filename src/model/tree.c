@@ -393,7 +393,7 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 	struct filemap_delta d = { 0 };
 	struct span span[FEW];
 	uint64_t spare[FEW];
-	size_t spans = in->depth ? n + 1 : 1, nodes = filemap_nodes(in);
+	size_t spans = in->depth ? n + 1 : 1, nodes;
 	const char *wrong;
 	int rc = -1;
 
@@ -407,6 +407,7 @@ int filemap_move(const struct filemap *in, const struct move *moves, size_t n, u
 				 wrong	      ? wrong
 				 : !in->n_ext ? "it is empty"
 					      : "it has no tree");
+	nodes = filemap_nodes(in);
 	b.span = spans > FEW ? malloc(spans * sizeof(*b.span)) : span;
 	b.spare = nodes > FEW ? malloc(nodes * sizeof(*b.spare)) : spare;
 	if (!b.span || !b.spare) {
