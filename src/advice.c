@@ -113,6 +113,39 @@ static void recommend(uint64_t blocks, struct report *r)
 		r->recommended = gathered;
 }
 
+void advice_now(struct run *run)
+{
+	run->r->files_end = files_end(run->st);
+}
+
+/* This mode's figures have been added up; for the others it would take the memory that isn't there.
+ */
+void advice_pass(struct run *run)
+{
+	struct report *r = run->r;
+
+	for (size_t i = 0; i < CANDIDATES; i++) {
+		struct report_mode *m = &r->modes[i];
+		uint64_t end;
+
+		if (candidate[i].mode == PLAN_LAYOUT)
+			continue;
+		m->name = candidate[i].name;
+		r->n_modes = i + 1;
+		if (candidate[i].mode != run->o->plan.mode)
+			continue;
+		end = files_end(run->st);
+		m->known = true;
+		m->bytes = r->plan_bytes;
+		m->moves = r->plan_moves;
+		m->batches = r->plan_batches;
+		m->seconds = r->estimate_seconds;
+		m->predicted = r->predicted;
+		m->files_end = end > m->files_end ? end : m->files_end;
+	}
+	recommend(run->s->geo.blocks, r);
+}
+
 int advice_modes(struct run *run, struct error *err)
 {
 	struct report *r = run->r;

@@ -59,7 +59,7 @@ int run_start_mover(struct run *run, struct error *err)
 		.ctx = run,
 	};
 
-	if (run_share_memory(run, &mo.memory, err))
+	if (run_share_memory(run, &mo, err))
 		return -1;
 	return move_open(volume_device(run->v), run->p, &mo, &run->m, err);
 }

@@ -35,6 +35,7 @@ static void poll_cancel(struct run *run)
 
 	if (asked > run->stop)
 		run->stop = asked;
+	run->stop_now = run->stop > 1;
 }
 
 static void tell(struct run *run, enum report_phase phase, uint64_t done, uint64_t total)
@@ -164,10 +165,9 @@ static uint64_t batch_bytes(const struct engine_options *o)
 	return o->budget && part < batch ? part : batch;
 }
 
-/* scan -> plan: the read-only half of a round. */
-static int make_plan(struct run *run, struct error *err)
+void run_scan_options(struct run *run, struct scan_options *so)
 {
-	struct scan_options so = {
+	*so = (struct scan_options){
 		.threads = run->o->threads,
 		.queue_depth = run->o->queue_depth,
 		.limits = { .journal_blocks = commit_capacity(run->c),
@@ -187,29 +187,46 @@ static int make_plan(struct run *run, struct error *err)
 		.ctx = run,
 		.stop = &run->stop,
 	};
+	if (so->limits.copy_blocks == 0)
+		so->limits.copy_blocks = 1;
+}
 
-	if (so.limits.copy_blocks == 0)
-		so.limits.copy_blocks = 1;
+/* scan: the first part of a round. */
+static int look(struct run *run, struct error *err)
+{
+	struct scan_options so;
+
+	run->rounds++;
+	run_scan_options(run, &so);
 	run_drop_plan(run);
 	run_phase(run, PHASE_SCAN);
 	if (scan_volume(run->v, &so, &run->s, err) || commit_quota(run->c, run->s, err) ||
-	    run_check_plan_memory(run, run->o->plan.mode, err) ||
-	    ideal_new(run->s, &run->ideal, err) || state_new(run->s, &run->st, err))
+	    run_choose_passes(run, err) || ideal_new(run->s, &run->ideal, err) ||
+	    (run->by_passes ? state_view : state_new)(run->s, &run->st, err))
 		return -1;
-	if (!run->rounds++) {
+	if (run->rounds == 1) {
 		figures_before(run);
 		if (run->o->measure && run_measure(run, &run->r->measured_before, err))
 			return -1;
+	} else if (run->by_passes) {
+		figures_after(run); /* if this round changes nothing more */
 	}
+	if (run->by_passes && run->o->advise)
+		advice_now(run);
+	return run->by_passes && figures_stay(run) ? error_nomem(err, "the report") : 0;
+}
+
+static int make_plan(struct run *run, struct error *err)
+{
 	run_phase(run, PHASE_PLAN);
-	run_tell(run, 0, 1);
+	run_tell(run, run->at_pass, run->n_pass);
 	if (run->o->given_plan)
 		run->p = run->o->given_plan;
 	else if (run_make_plan(run, run->o->plan.mode, &run->made, err))
 		return -1;
 	else
 		run->p = run->made;
-	return 0;
+	return run->by_passes ? state_new(run->s, &run->st, err) : 0;
 }
 
 /*
@@ -218,48 +235,92 @@ static int make_plan(struct run *run, struct error *err)
  */
 static int verify_plan(struct run *run, struct error *err)
 {
-	bool go = !run->o->dry_run && !run->o->report_only && run->p == run->made;
+	bool shown = run->o->dry_run || run->o->report_only;
 
 	run_phase(run, PHASE_VERIFY);
-	run_tell(run, 0, 1);
-	if (go && run->p->n_batch && run_start_mover(run, err))
+	run_tell(run, run->at_pass, run->n_pass);
+	if (run->p == run->made && run->p->n_batch &&
+	    (shown ? run_could_move(run, err) : run_start_mover(run, err)))
 		return -1;
 	if (run->o->skip_verify)
 		return 0;
 	return planner_verify(run->s, run->p, plan_threads(run), err);
 }
 
-static int run_rounds(struct run *run, struct error *err)
+/* The plan is known, and nothing of it is written yet. Of passes, those of the first round count. */
+static int show_plan(struct run *run, struct error *err)
+{
+	bool shown = run->o->dry_run || run->o->report_only;
+
+	if (run->rounds != run->shown)
+		return 0;
+	run->r->pass = (unsigned)run->at_pass + 1;
+	if (figures_plan(run, err))
+		return -1;
+	if (run->o->advise && !run->by_passes && advice_modes(run, err))
+		return -1;
+	if (run->o->ready && (shown || !run->at_pass))
+		run->o->ready(run->o->observer_ctx, run->r, run->s, run->p);
+	return 0;
+}
+
+/* plan -> verify -> batches, of all files or those of a pass. *again: a new round is needed. */
+static int run_plan(struct run *run, bool *again, struct error *err)
 {
 	struct error ignored = ERROR_INIT;
-	bool again;
 	int rc;
 
-	do {
-		if (make_plan(run, err) || verify_plan(run, err))
+	if (make_plan(run, err) || verify_plan(run, err))
+		return -1;
+	run->n_do = run_within_budget(run);
+	run->n_done = 0;
+	run->cut = run->n_do < run->p->n_batch;
+	figures_left_out(run);
+	if (show_plan(run, err))
+		return -1;
+	if (run->o->dry_run || run->o->report_only)
+		return 0;
+	run->bytes_to_move = run->bytes_so_far + run_batch_bytes(run, 0, run->n_do);
+	run_log(run, "plan %u: %zu transactions, %llu bytes to copy", run->rounds, run->n_do,
+		(unsigned long long)run_batch_bytes(run, 0, run->n_do));
+	rc = run_batches(run, again, err);
+	/* Also after a failure: what was moved up to then has its new number. */
+	return figures_swap(run, rc ? &ignored : err) || rc || run_note_written(run, err) ? -1 : 0;
+}
+
+static int run_round(struct run *run, bool *again, struct error *err)
+{
+	*again = false;
+	if (look(run, err))
+		return -1;
+	for (size_t i = 0; i < run->n_pass && !*again && !run->stopped && !run->cut; i++) {
+		if (run->by_passes && run_enter_pass(run, i, err))
 			return -1;
-		run->n_do = run_within_budget(run);
-		run->n_done = 0;
-		figures_left_out(run);
-		if (run->rounds == 1) {
-			if (figures_plan(run, err))
+		if (run_plan(run, again, err)) {
+			if (!run->plan_too_large)
 				return -1;
-			if (run->o->advise && advice_modes(run, err))
-				return -1;
-			if (run->o->ready)
-				run->o->ready(run->o->observer_ctx, run->r, run->s, run->p);
-			if (run->o->dry_run || run->o->report_only)
-				return 0;
+			*again = true;
+			return run_shorten_passes(run, err);
 		}
-		run->bytes_to_move = run->bytes_so_far + run_batch_bytes(run, 0, run->n_do);
-		run_log(run, "plan %u: %zu transactions, %llu bytes to copy", run->rounds,
-			run->n_do, (unsigned long long)run_batch_bytes(run, 0, run->n_do));
-		rc = run_batches(run, &again, err);
-		/* Also after a failure: what was moved up to then has its new number. */
-		if (figures_swap(run, rc ? &ignored : err) || rc || run_note_written(run, err))
+		if (run->by_passes && run_leave_pass(run, err))
 			return -1;
-		if (again && volume_refresh(run->v, err))
+	}
+	/* What one pass left free may be of use to those before it. */
+	*again |= run->by_passes && run->round_changed && !run->stopped && !run->cut;
+	return *again ? volume_refresh(run->v, err) : 0;
+}
+
+static int run_rounds(struct run *run, struct error *err)
+{
+	bool again;
+
+	do {
+		if (!run_round(run, &again, err))
+			continue;
+		if (err->kind != ERROR_STOPPED || !run->n_changed)
 			return -1;
+		run->stopped = true; /* between two passes no file is worse */
+		return 0;
 	} while (again);
 	return 0;
 }
@@ -270,14 +331,12 @@ static int rescan(struct run *run, struct error *err)
 {
 	run_phase(run, PHASE_RESCAN);
 	run_tell(run, 0, 1);
+	if (run->by_passes)
+		return run_end_passes(run, err);
 	run_settle_touched(run);
-	if (run->n_touched == 0)
-		return 0;
-	if (volume_refresh(run->v, err))
+	if (run->n_touched && (volume_refresh(run->v, err) || run_reread(run, err)))
 		return -1;
-	if (run_reread(run, err))
-		return -1;
-	run->r->has_after = true;
+	run->r->has_after = run->n_touched || run->n_changed;
 	return 0;
 }
 
@@ -304,9 +363,9 @@ static enum report_outcome outcome_of(const struct run *run)
 		return OUTCOME_STOPPED;
 	if (run->r->n_dropped)
 		return OUTCOME_DROPPED;
-	if (run->n_do < run->p->n_batch)
+	if (run->cut)
 		return OUTCOME_STOPPED;
-	return run->n_touched ? OUTCOME_DONE : OUTCOME_NOTHING;
+	return run->n_touched || run->n_changed ? OUTCOME_DONE : OUTCOME_NOTHING;
 }
 
 static int exit_code_of(enum report_outcome outcome)
@@ -340,6 +399,7 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 			   .r = r,
 			   .phase = PHASE_OPEN,
 			   .phase_start = now(),
+			   .shown = 1,
 			   .telling = PTHREAD_MUTEX_INITIALIZER };
 	double start = run.phase_start;
 	int rc;
@@ -353,8 +413,10 @@ int engine_run(const struct engine_options *o, struct report *r, struct error *e
 	run_phase(&run, PHASE_COMMIT);
 	rc = last_step(&run, commit_end, rc, err);
 	if (!rc && !o->report_only && !o->dry_run)
-		rc = rescan(&run, err) || run_discard(&run, err) || measure_after(&run, err) ? -1
-											     : 0;
+		rc = rescan(&run, err) || (run.st && run_discard(&run, err)) ||
+				     measure_after(&run, err)
+			     ? -1
+			     : 0;
 	run_phase(&run, PHASE_OPEN);
 	rc = last_step(&run, commit_leave, rc, err);
 	r->outcome = rc ? OUTCOME_FAILED : outcome_of(&run);

@@ -2,8 +2,8 @@
 /*
  * engine_run: what engine.c (the order of things), batches.c (the same for batches), touched.c
  * (what a run changed and what it dropped), slab.c, discard.c (what is given back to the device),
- * measure.c (cold reading) and figures.c (the report's numbers) share: one run's state. Private to
- * src/.
+ * measure.c (cold reading), memory.c and passes.c (what to do where --memory is short) and
+ * figures.c (the report's numbers) share: one run's state. Private to src/.
  */
 #ifndef SCALEDEFRAG_ENGINE_RUN_H
 #define SCALEDEFRAG_ENGINE_RUN_H
@@ -17,6 +17,11 @@ struct touched {
 	uint32_t ino;
 	size_t at;     /* its place in the list, in order of time */
 	uint64_t runs; /* before the batch that changed it */
+};
+
+/* Files that are planned together: those of the inodes first to last. */
+struct pass {
+	uint32_t first, last;
 };
 
 struct run {
@@ -33,12 +38,24 @@ struct run {
 	struct plan *made;
 	const struct plan *p; /* made, or given by a test */
 	struct mover *m;      /* of this plan, once it reads; NULL: not yet */
-	unsigned rounds;
+	unsigned rounds; /* up to the present one */
+	unsigned shown;	 /* the one whose plans are reported: the first, unless it was given up */
+	/* Of this round: all files at once, or `by_passes`, see passes.c. */
+	struct pass *pass;
+	size_t n_pass, at_pass;
+	bool by_passes;
+	bool partial;	   /* the snapshot has the files of one pass alone */
+	unsigned halvings; /* of what passes may take: plans were larger than expected */
+	bool plan_too_large;
+	uint64_t n_changed; /* files changed by passes that are over, each as often as it was */
+	bool round_changed; /* some were in this round */
+	bool cut;	    /* the last plan does not go to its end, for the budget */
 	size_t n_do;	/* batches of this round's plan that the budget allows */
 	size_t n_done;	/* and those that are on the disk */
 	uint64_t spent; /* bytes copied so far, of all rounds; failed copies count */
 	volatile int
 		stop; /* what the observer asked for last; polled by many, set under `telling` */
+	volatile int stop_now; /* it asked twice */
 	bool stopped;
 	enum report_phase phase;
 	double phase_start;
@@ -98,10 +115,25 @@ uint64_t run_worse(const struct run *run); /* files with more runs than then */
 /* Reads the touched files and the free space anew and fails if they are not what the state says. */
 int run_reread(struct run *run, struct error *err);
 
-/* Refuses where planning the snapshot would take more than --memory. */
-int run_check_plan_memory(struct run *run, enum plan_mode mode, struct error *err);
-/* What is left of it for copies; refuses where that is too little. */
-int run_share_memory(struct run *run, uint64_t *copies, struct error *err);
+/*
+ * All files at once, or by passes, if planning the snapshot would take more than --memory; refuses
+ * where those can't help.
+ */
+int run_choose_passes(struct run *run, struct error *err);
+/* A plan was larger than expected: the next round has shorter passes. */
+int run_shorten_passes(struct run *run, struct error *err);
+/* Before the plan of a pass: its files are read. */
+int run_enter_pass(struct run *run, size_t i, struct error *err);
+/* After it: what was changed is read again; or, when nothing is written, what would be is assumed.
+ */
+int run_leave_pass(struct run *run, struct error *err);
+/* When no pass follows: the snapshot has all files again, if anything was changed since it had. */
+int run_end_passes(struct run *run, struct error *err);
+void run_scan_options(struct run *run, struct scan_options *so);
+/* What is left of it for copies, and perhaps fewer threads; refuses where that is too little. */
+int run_share_memory(struct run *run, struct move_options *mo, struct error *err);
+/* -1: it would go by shorter passes. */
+int run_could_move(struct run *run, struct error *err);
 uint64_t run_commit_memory(const struct run *run); /* bytes of a transaction */
 
 /*
@@ -133,12 +165,18 @@ void figures_options(struct run *run);
 void figures_volume(struct run *run);
 void figures_before(struct run *run);
 void figures_left_out(struct run *run);
-int figures_plan(struct run *run, struct error *err);
+void figures_after(struct run *run); /* of the state */
+int figures_plan(struct run *run, struct error *err); /* adds up over passes */
+int figures_stay(struct run *run); /* files that are fragmented now; -1: no memory */
+int figures_stay_planned(struct run *run); /* those that the plan would move; -1: no memory */
 int figures_swap(struct run *run, struct error *err);			   /* after each round */
 int figures_end(struct run *run);					   /* -1: no memory */
 double figures_estimate(uint64_t bytes, uint64_t moves, uint64_t batches); /* seconds */
 /* -c: plans for the modes that were not asked for, and the one to recommend. */
 int advice_modes(struct run *run, struct error *err);
+/* The same by passes: before them, and after each, of this mode alone. */
+void advice_now(struct run *run);
+void advice_pass(struct run *run);
 /* A plan of this round's snapshot. */
 int run_make_plan(struct run *run, enum plan_mode mode, struct plan **out, struct error *err);
 void pictures_before(struct run *run);

@@ -48,6 +48,17 @@ void figures_before(struct run *run)
 	pictures_before(run);
 }
 
+void figures_after(struct run *run)
+{
+	struct report *r = run->r;
+
+	state_summary(run->st, run->ideal, &r->after);
+	report_score_state(run->st, &r->score_after);
+	if (run->o->plan.mode == PLAN_LAYOUT)
+		state_reading(run->st, &r->read_after);
+	pictures_after(run, run->st);
+}
+
 void figures_left_out(struct run *run)
 {
 	run->r->left_out_batches = run->p->n_batch - run->n_do;
@@ -72,10 +83,27 @@ static int predict(struct run *run, struct summary *out, struct reading *reading
 		rc = state_summary(st, run->ideal, out);
 	if (!rc && run->o->plan.mode == PLAN_LAYOUT)
 		state_reading(st, reading);
-	if (!rc && run->o->dry_run)
+	if (!rc && run->o->dry_run && !run->by_passes)
 		pictures_after(run, st);
 	state_free(st);
 	return rc;
+}
+
+/* A pass makes this of its files; free space is everyone's. */
+static void replace(struct summary *sum, const struct summary *was, const struct summary *is)
+{
+	sum->files += is->files - was->files;
+	sum->frag_files += is->frag_files - was->frag_files;
+	sum->dirs += is->dirs - was->dirs;
+	sum->frag_dirs += is->frag_dirs - was->frag_dirs;
+	sum->runs += is->runs - was->runs;
+	sum->ideal_runs += is->ideal_runs - was->ideal_runs;
+	sum->blocks += is->blocks - was->blocks;
+	sum->frag_blocks += is->frag_blocks - was->frag_blocks;
+	sum->tree_blocks += is->tree_blocks - was->tree_blocks;
+	sum->free_blocks = is->free_blocks;
+	sum->free_runs = is->free_runs;
+	sum->longest_free = is->longest_free;
 }
 
 /*
@@ -96,14 +124,23 @@ static uint64_t moves_of(const struct plan_file *f)
 int figures_plan(struct run *run, struct error *err)
 {
 	struct report *r = run->r;
+	struct summary was, is;
 
-	if (predict(run, &r->predicted, &r->read_predicted, err))
+	if (predict(run, &is, &r->read_predicted, err))
 		return -1;
-	r->plan_batches = run->n_do;
+	if (!run->by_passes) {
+		r->predicted = is;
+	} else {
+		if (!run->at_pass)
+			r->predicted = r->before;
+		state_summary(run->st, run->ideal, &was);
+		replace(&r->predicted, &was, &is);
+	}
+	r->plan_batches += run->n_do;
 	for (size_t b = 0; b < run->n_do; b++)
 		for (uint64_t i = 0; i < run->p->batch[b].n_file; i++)
 			r->plan_moves += moves_of(&run->p->file[run->p->batch[b].first_file + i]);
-	r->plan_bytes = run_batch_bytes(run, 0, run->n_do);
+	r->plan_bytes += run_batch_bytes(run, 0, run->n_do);
 	r->estimate_seconds = figures_estimate(r->plan_bytes, r->plan_moves, r->plan_batches);
 	return 0;
 }
@@ -132,6 +169,12 @@ struct fate {
 	struct inos planned, later;
 };
 
+static void free_fate(struct fate *f)
+{
+	free(f->planned.at);
+	free(f->later.at);
+}
+
 static int find_fate(const struct run *run, struct fate *f)
 {
 	bool shown = run->o->dry_run || run->o->report_only;
@@ -145,12 +188,21 @@ static int find_fate(const struct run *run, struct fate *f)
 	return run_planned(run, end, run->p->n_batch, &f->later.at, &f->later.n);
 }
 
-static const char *why_fragmented(const struct report_file *f, const struct fate *fate,
-				  uint64_t longest_free)
+static const char *why_planned(const struct report_file *f, const struct fate *fate)
 {
 	if (listed(&fate->planned, f->ino))
 		return "a run would move it";
-	if (listed(&fate->later, f->ino))
+	return listed(&fate->later, f->ino) ? "left for another run" : NULL;
+}
+
+static const char *why_fragmented(const struct run *run, const struct report_file *f,
+				  const struct fate *fate, uint64_t longest_free)
+{
+	const char *why = why_planned(f, fate);
+
+	if (why)
+		return why;
+	if (!run->p && (run->stopped || run->cut)) /* it ended between passes, or in one */
 		return "left for another run";
 	return f->blocks > longest_free ? "no free run is long enough, and no room could be made"
 					: "no move would make it better";
@@ -167,41 +219,77 @@ struct report_file figures_file(const struct run *run, size_t i)
 				     .ideal_runs = ideal_runs(run->ideal, blocks) };
 }
 
-/* Files that stay fragmented: counted all, listed at most `list` of them, the worst first. */
-static int list_stay(struct run *run)
+/* Of n files those that are to be listed. */
+static size_t keep_worst(struct report_file *v, size_t n, size_t list)
 {
-	struct report *r = run->r;
-	struct report_file *v = NULL;
-	size_t n = 0, cap = 0;
-	struct fate fate;
-	struct range longest = { 0, 0 };
-	struct error nomem = ERROR_INIT;
-	int rc = -1;
+	if (n > 1)
+		qsort(v, n, sizeof(*v), more_runs_first);
+	return n < list ? n : list;
+}
 
-	if (find_fate(run, &fate))
-		goto out;
-	rangeset_longest(run->st->free, &longest);
+/* Counts all, keeps twice as many as are to be listed at most. */
+static int collect_fragmented(struct run *run, struct report_file **v, size_t *n)
+{
+	size_t cap = 0, list = run->o->list;
+	struct error nomem = ERROR_INIT;
+
 	for (size_t i = 0; i < run->s->n_file; i++) {
 		struct report_file f = figures_file(run, i);
 
 		if (f.runs <= f.ideal_runs)
 			continue;
-		f.why = why_fragmented(&f, &fate, longest.len);
-		if (array_reserve(&v, &cap, n + 1, sizeof(*v), &nomem)) {
-			free(v);
-			goto out;
-		}
-		v[n++] = f;
+		run->r->n_stay_all++;
+		if (*n >= 2 * list)
+			*n = keep_worst(*v, *n, list);
+		if (!list)
+			continue;
+		if (array_reserve(v, &cap, *n + 1, sizeof(**v), &nomem))
+			return -1;
+		(*v)[(*n)++] = f;
 	}
-	if (n)
-		qsort(v, n, sizeof *v, more_runs_first);
-	r->n_stay_all = n;
-	r->n_stay = n < run->o->list ? n : run->o->list;
+	*n = keep_worst(*v, *n, list);
+	return 0;
+}
+
+int figures_stay(struct run *run)
+{
+	struct report *r = run->r;
+	struct report_file *v = NULL;
+	size_t n = 0;
+	struct fate fate;
+	struct range longest = { 0, 0 };
+	int rc = -1;
+
+	free(r->stay); /* of an earlier round: without names */
+	r->stay = NULL;
+	r->n_stay = r->n_stay_all = 0;
+	if (find_fate(run, &fate) || collect_fragmented(run, &v, &n)) {
+		free(v);
+		goto out;
+	}
+	rangeset_longest(run->st->free, &longest);
+	for (size_t i = 0; i < n; i++)
+		v[i].why = why_fragmented(run, &v[i], &fate, longest.len);
+	r->n_stay = n;
 	r->stay = v;
 	rc = 0;
 out:
-	free(fate.planned.at);
-	free(fate.later.at);
+	free_fate(&fate);
+	return rc;
+}
+
+int figures_stay_planned(struct run *run)
+{
+	struct report *r = run->r;
+	struct fate fate;
+	int rc = find_fate(run, &fate);
+
+	for (size_t i = 0; i < r->n_stay && !rc; i++) {
+		const char *why = why_planned(&r->stay[i], &fate);
+
+		r->stay[i].why = why ? why : r->stay[i].why;
+	}
+	free_fate(&fate);
 	return rc;
 }
 
@@ -306,17 +394,14 @@ int figures_end(struct run *run)
 		r->memory_peak = (uint64_t)u.ru_maxrss * 1024;
 	if (!run->st || !run->ideal)
 		return 0;
-	if (r->has_after) {
-		state_summary(run->st, run->ideal, &r->after);
-		report_score_state(run->st, &r->score_after);
-		if (run->o->plan.mode == PLAN_LAYOUT)
-			state_reading(run->st, &r->read_after);
-		pictures_after(run, run->st);
+	if (!run->partial) {
+		if (r->has_after)
+			figures_after(run);
+		run_settle_touched(run);
+		r->worse += run_worse(run);
+		if (figures_stay(run))
+			return -1;
 	}
-	run_settle_touched(run);
-	r->worse = run_worse(run);
-	if (list_stay(run))
-		return -1;
 	if (run->o->names && run->v)
 		look_up_names(run);
 	return 0;

@@ -126,9 +126,12 @@ static int on_ready(void *ctx, const struct scaledefrag_report *r)
 	const struct session *ss = ctx;
 	const struct options *o = ss->o;
 
+	const struct report *f = &r->figures;
+	bool last = f->pass == f->passes || !(o->engine.dry_run || o->engine.report_only);
+
 	progress_clear(ss->progress);
-	if (text_wanted(o))
-		report_intro(stdout, &r->figures);
+	if (text_wanted(o) && last)
+		report_intro(stdout, f);
 	if (o->dump_snapshot)
 		report_snapshot(stdout, r->snapshot);
 	if (o->dump_plan || (o->engine.dry_run && o->verbose && text_wanted(o)))

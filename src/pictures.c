@@ -58,6 +58,8 @@ void pictures_before(struct run *run)
 
 void pictures_after(struct run *run, const struct state *st)
 {
+	free(run->r->picture_after); /* of an earlier round */
+	run->r->picture_after = NULL;
 	picture_free_sizes(st->free, &run->r->free_after);
 	run->r->has_free_after = true;
 	take(run, st, &run->r->picture_after);

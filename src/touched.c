@@ -21,11 +21,13 @@ void run_drop_plan(struct run *run)
 	run->st = NULL;
 	run->ideal = NULL;
 	run->s = NULL;
+	run->partial = false;
 }
 
 void run_release(struct run *run)
 {
 	run_drop_plan(run);
+	free(run->pass);
 	commit_close(run->c);
 	volume_close(run->v);
 	free(run->bad_ino);

@@ -2,7 +2,8 @@
 /*
  * engine: the pipeline, in order, on one screen:
  *   open -> scan -> plan -> verify -> (guard -> move -> commit)* -> rescan -> discard -> report
- * (with `measure`, cold reading after the first scan and at the end)
+ * (with `measure`, cold reading after the first scan and at the end; where `memory` does not suffice
+ * to plan all files at once, all but open and discard pass after pass: src/passes.c)
  *
  * engine_run() does one volume. It never prints and never exits; what the user sees goes through
  * the observer. The result (report) is filled as far as the run came, also on failure. The
@@ -56,7 +57,9 @@ struct engine_options {
 	unsigned list;	      /* how many files to list as still fragmented */
 	void (*clock)(void *ctx, uint64_t *seconds, uint32_t *nsec);
 	void *clock_ctx;
-	/* Observer; each may be NULL. Called by one thread at a time. */
+	/* Observer; each may be NULL. Called by one thread at a time. By passes, `ready` is called
+	 * for the first one; when nothing is to be written, for each, with its part of the
+	 * snapshot. */
 	void (*ready)(void *ctx, const struct report *r, const struct snapshot *s,
 		      const struct plan *p);
 	void (*progress)(void *ctx, enum report_phase phase, uint64_t done, uint64_t total,
@@ -70,6 +73,7 @@ struct engine_options {
 	/* Tests: early copies are written between the copies and the commit of the batch before, so
 	 * that a run's writes come in the same order each time. */
 	bool in_step;
+	uint64_t pass_records; /* plan no more records at once; 0: as the memory has it */
 };
 
 #define ENGINE_MEMORY_DEFAULT (192ull << 20) /* bytes */

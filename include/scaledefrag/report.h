@@ -91,6 +91,9 @@ struct report {
 	uint64_t left[LEAVE_REASONS];
 	uint64_t longest_gap;			       /* blocks; the ideal formula's first term */
 	uint64_t plan_bytes, plan_batches, plan_moves; /* to be copied */
+	/* Files were planned in so many parts, for want of memory; 1: all at once. Of the first
+	 * round, and so are the plan's figures and `predicted`: up to this part. */
+	unsigned passes, pass;
 	double estimate_seconds;
 	uint64_t left_out_batches, left_out_bytes; /* of the plan, for the budget */
 	uint64_t worse;				   /* files with more runs than before the run */

@@ -51,8 +51,18 @@ struct scan_options {
 int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot **out,
 		struct error *err);
 
+/*
+ * Where memory is too short for all files at once: the snapshot's files become those of the inodes
+ * first to last, read anew; what it leaves alone, what is free and what is fixed stay as they are.
+ * The blocks of all others are then neither free nor anyone's. Of the options: threads,
+ * queue_depth, progress, stop. On failure it has no files.
+ */
+int scan_part(struct volume *v, const struct scan_options *o, uint32_t first, uint32_t last,
+	      struct snapshot *s, struct error *err);
+
 /* Bytes that the snapshot takes, and a state of it. */
 uint64_t scan_memory(const struct snapshot *s);
+uint64_t scan_file_memory(const struct snapshot_file *f); /* a file's share of that */
 
 /*
  * Reads the mappings of these movable inodes (sorted) anew from the disk. `maps` (n zeroed entries)

@@ -91,6 +91,8 @@ struct snapshot {
 };
 
 void snapshot_free(struct snapshot *s); /* NULL is fine */
+/* Forgets the files and their order: all but `free` and what was left alone is as if fixed. */
+void snapshot_drop_files(struct snapshot *s);
 const struct snapshot_file *snapshot_find(const struct snapshot *s,
 					  uint32_t ino); /* O(log n); NULL: none */
 
@@ -133,12 +135,14 @@ struct summary {
 struct state {
 	const struct snapshot *snap; /* not owned */
 	struct filemap **map;	     /* per file: NULL = as in the snapshot; state.c owns it */
-	struct rangeset *free;	     /* owned; without `avoid` */
+	struct rangeset *free;	     /* owned, unless it is a view; without `avoid` */
 };
 
 int state_new(const struct snapshot *s, struct state **out, struct error *err);
 /* A copy. It shares mappings with the first one until they change, so both are one thread's. */
 int state_clone(const struct state *st, struct state **out, struct error *err);
+/* The snapshot itself as a state, for figures alone: it takes no memory, and can't be changed. */
+int state_view(const struct snapshot *s, struct state **out, struct error *err);
 void state_free(struct state *st); /* NULL is fine */
 const struct filemap *state_map(const struct state *st, size_t file_index);
 /* Replaces the mapping of a file; takes over the arrays of *map on success. */

@@ -4,20 +4,29 @@
 
 #include <stdlib.h>
 
-void snapshot_free(struct snapshot *s)
+void snapshot_drop_files(struct snapshot *s)
 {
-	if (!s)
-		return;
 	for (size_t i = 0; i < s->n_file; i++)
 		filemap_release(&s->file[i].map);
 	free(s->file);
 	for (size_t i = 0; i < s->n_pool; i++)
 		free(s->pool[i]);
 	free(s->pool);
+	free(s->order);
+	s->file = NULL;
+	s->pool = NULL;
+	s->order = NULL;
+	s->n_file = s->n_pool = s->n_front = 0;
+}
+
+void snapshot_free(struct snapshot *s)
+{
+	if (!s)
+		return;
+	snapshot_drop_files(s);
 	free(s->left_ino);
 	free(s->left_why);
 	free(s->left_runs);
-	free(s->order);
 	rangeset_free(s->free);
 	rangeset_free(s->fixed);
 	rangeset_free(s->avoid);

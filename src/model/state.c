@@ -100,10 +100,26 @@ fail:
 	return -1;
 }
 
+int state_view(const struct snapshot *s, struct state **out, struct error *err)
+{
+	struct state *st = calloc(1, sizeof(*st));
+
+	if (!st)
+		return error_nomem(err, "looking at a snapshot");
+	st->snap = s;
+	st->free = s->free;
+	*out = st;
+	return 0;
+}
+
 void state_free(struct state *st)
 {
 	if (!st)
 		return;
+	if (!st->map && st->free == st->snap->free) {
+		free(st); /* a view */
+		return;
+	}
 	for (size_t i = 0; st->map && i < st->snap->n_file; i++)
 		drop(st->map[i]);
 	free(st->map);
@@ -114,14 +130,15 @@ void state_free(struct state *st)
 const struct filemap *state_map(const struct state *st, size_t file_index)
 {
 	assert(file_index < st->snap->n_file);
-	return st->map[file_index] ? st->map[file_index] : &st->snap->file[file_index].map;
+	return st->map && st->map[file_index] ? st->map[file_index]
+					      : &st->snap->file[file_index].map;
 }
 
 int state_set_map(struct state *st, size_t file_index, struct filemap *map, struct error *err)
 {
 	struct kept *k;
 
-	assert(file_index < st->snap->n_file);
+	assert(st->map && file_index < st->snap->n_file);
 	k = kept_of(st->map[file_index]);
 	if (!k || k->users > 1) {
 		k = malloc(sizeof(*k));

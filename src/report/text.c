@@ -26,7 +26,8 @@ void report_intro(FILE *to, const struct report *r)
 		fprintf(to, r->left_out_batches ? "nothing that fits the budget\n"
 						: "nothing to move\n");
 	else
-		fprintf(to, "%s to write, %s; nothing written yet\n",
+		fprintf(to, "%s%s to write, %s; nothing written yet\n",
+			r->pass < r->passes ? "in the first pass " : "",
 			number_size(r->plan_bytes, n[0]),
 			number_lasting(r->estimate_seconds, n[3]));
 	if (r->mmp && r->plan_moves)
@@ -264,6 +265,17 @@ static void print_left(FILE *to, const struct report *r, int verbose)
 		fputc('\n', to);
 }
 
+static void print_passes(FILE *to, const struct report *r)
+{
+	bool planned = r->outcome == OUTCOME_PLANNED || r->outcome == OUTCOME_REPORTED;
+
+	if (r->passes > 1)
+		fprintf(to, "by passes: %u parts of the files, one after the other, for want of "
+			    "memory%s\n",
+			r->passes,
+			planned ? "; a run begins anew then, until nothing gets better" : "");
+}
+
 static void print_end(FILE *to, const struct report *r)
 {
 	char n[2][NUMBER_LEN];
@@ -404,6 +416,7 @@ void report_text(FILE *to, const struct report *r, int verbose)
 			"ideal runs of a file: the least k such that the k longest gaps between "
 			"fixed blocks hold it; the longest gap has %llu blocks\n",
 			(unsigned long long)r->longest_gap);
+	print_passes(to, r);
 	print_times(to, r, verbose);
 	print_end(to, r);
 	print_advice(to, r);

@@ -19,6 +19,7 @@ struct part {
 struct collector {
 	const struct source *src;
 	bool free_only;		     /* block bitmaps alone */
+	bool files_only;	     /* inode tables alone */
 	const struct rangeset *near; /* of groups that hold some of these blocks; NULL: of all */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;
@@ -30,10 +31,24 @@ struct collector {
 	atomic_bool failed;
 };
 
+/* The inodes that the source asks for. */
+static bool has_inodes(const struct source *src, uint32_t group)
+{
+	return group >= geometry_inode_group(src->geo, src->first_ino) &&
+	       group <= geometry_inode_group(src->geo, src->last_ino);
+}
+
 static void scan_group(const struct collector *c, uint32_t group, struct scratch *s, struct part *p)
 {
 	const struct source *src = c->src;
 
+	if (c->files_only) {
+		p->failed = source_stopped(src, &p->err) ||
+			    (has_inodes(src, group) &&
+			     (inodes_scan_group(src, group, s, &p->h, &p->err) ||
+			      harvest_settle(&p->h, source_is_bigalloc(src), &p->err)));
+		return;
+	}
 	if (c->near && !rangeset_overlaps(c->near, geometry_group_first(&src->clusters, group),
 					  geometry_group_blocks(&src->clusters, group)))
 		return;
@@ -192,41 +207,49 @@ static int claim_xattrs(const struct source *src, struct harvest *h, struct erro
 	return 0;
 }
 
-/* The files to move: all but those that `left` holds. Sets their runs there. */
-static void sort_out_files(struct harvest *h, struct snapshot *s)
+/* The files to move, all but those that `left` holds, go to the snapshot. Sets the others' runs. */
+static void hand_over_files(struct harvest *h, struct snapshot *s)
 {
 	size_t kept = 0, from = 0;
 
 	for (size_t i = 0; i < h->n_left; i++) {
 		struct left *l = &h->left[i];
+		struct filemap *m;
 
-		if (l->file != NO_FILE) {
-			struct filemap *m = &h->file[l->file].map;
-
-			l->runs = filemap_runs(m->ext, m->n_ext);
-			filemap_release(m);
-			memmove(h->file + kept, h->file + from,
-				(l->file - from) * sizeof(*h->file));
-			kept += l->file - from;
-			from = l->file + 1;
-		}
-		s->left_ino[i] = l->ino;
-		s->left_why[i] = l->why;
-		s->left_runs[i] = l->runs;
-		s->count[l->why]++;
+		if (l->file == NO_FILE)
+			continue;
+		m = &h->file[l->file].map;
+		l->runs = filemap_runs(m->ext, m->n_ext);
+		filemap_release(m);
+		memmove(h->file + kept, h->file + from, (l->file - from) * sizeof(*h->file));
+		kept += l->file - from;
+		from = l->file + 1;
 	}
-	s->n_left = h->n_left;
 	if (h->n_file > from)
 		memmove(h->file + kept, h->file + from, (h->n_file - from) * sizeof(*h->file));
 	s->file = h->file;
 	s->n_file = kept + h->n_file - from;
 	s->pool = h->pool;
 	s->n_pool = h->n_pool;
-	s->count[LEAVE_NONE] = s->n_file;
-	s->count[LEAVE_NOTHING] = h->nothing;
 	h->file = NULL;
 	h->pool = NULL;
 	h->n_file = h->cap_file = h->n_pool = h->cap_pool = 0;
+}
+
+static void sort_out_files(struct harvest *h, struct snapshot *s)
+{
+	hand_over_files(h, s);
+	for (size_t i = 0; i < h->n_left; i++) {
+		const struct left *l = &h->left[i];
+
+		s->left_ino[i] = l->ino;
+		s->left_why[i] = l->why;
+		s->left_runs[i] = l->runs;
+		s->count[l->why]++;
+	}
+	s->n_left = h->n_left;
+	s->count[LEAVE_NONE] = s->n_file;
+	s->count[LEAVE_NOTHING] = h->nothing;
 }
 
 /* What a file that is left alone has. */
@@ -333,6 +356,39 @@ int scan_volume(struct volume *v, const struct scan_options *o, struct snapshot 
 		snapshot_free(s);
 	else
 		*out = s;
+out:
+	harvest_release(&c.all);
+	source_close(&src);
+	return ret;
+}
+
+int scan_part(struct volume *v, const struct scan_options *o, uint32_t first, uint32_t last,
+	      struct snapshot *s, struct error *err)
+{
+	struct source src;
+	struct collector c = {
+		.src = &src, .files_only = true, .progress = o->progress, .ctx = o->ctx
+	};
+	int ret = -1;
+
+	snapshot_drop_files(s);
+	if (source_open(v, o->queue_depth, o->stop, &src, err))
+		return -1;
+	src.first_ino = first ? first : 1;
+	src.last_ino = last;
+	src.skip = s->left_ino;
+	src.n_skip = s->n_left;
+	src.threads = o->threads ? o->threads : 1;
+	ext2fs_flush_icache(volume_fs(v));
+	if (collect(&c, o->threads, err) ||
+	    trees_read(&src, c.all.file, c.all.root, c.all.n_root, err) ||
+	    mapped_read(&src, c.all.file, c.all.mapped, c.all.n_mapped, err) ||
+	    check_solid(&src, &c.all, err) ||
+	    clusters_of_files(&src, c.all.file, c.all.n_file, err) ||
+	    swap_find(&src, &c.all, err))
+		goto out;
+	hand_over_files(&c.all, s);
+	ret = 0;
 out:
 	harvest_release(&c.all);
 	source_close(&src);

@@ -74,14 +74,19 @@ int footprint_check_all(const struct source *src, const struct harvest *h, struc
 	return need <= src->memory ? 0 : footprint_refuse(src, need, err);
 }
 
+/* The state has a pointer for each file. */
+uint64_t scan_file_memory(const struct snapshot_file *f)
+{
+	return sizeof(*f) + sizeof(void *) + map_bytes(&f->map);
+}
+
 uint64_t scan_memory(const struct snapshot *s)
 {
-	/* The state has the free space once more, and a pointer for each file. */
+	/* The state has the free space once more. */
 	uint64_t sum = 2 * rangeset_bytes(s->free) + rangeset_bytes(s->fixed) +
-		       s->n_file * (sizeof(*s->file) + sizeof(void *) +
-				    (s->order ? sizeof(*s->order) : 0));
+		       (s->order ? s->n_file * sizeof(*s->order) : 0);
 
 	for (size_t i = 0; i < s->n_file; i++)
-		sum += map_bytes(&s->file[i].map);
+		sum += scan_file_memory(&s->file[i]);
 	return sum;
 }

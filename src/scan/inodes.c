@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* scan: the inode table of one group, in large pieces. */
+#include "scaledefrag/sort.h"
 #include "scan_internal.h"
 
 #include <stdlib.h>
@@ -231,6 +232,14 @@ int inodes_take(const struct source *src, uint32_t ino, uint8_t *raw, struct har
 	return 0;
 }
 
+static bool passed_over(const struct source *src, uint32_t ino)
+{
+	return src->last_ino &&
+	       (ino < src->first_ino || ino > src->last_ino ||
+		(src->n_skip &&
+		 bsearch(&ino, src->skip, src->n_skip, sizeof(ino), sort_compare_u32)));
+}
+
 /* In use: it has links and is set in the inode bitmap. The two must agree. */
 static int look_at(const struct source *src, uint32_t ino, bool marked, uint8_t *raw,
 		   struct harvest *h, struct error *err)
@@ -272,6 +281,8 @@ static int read_table(const struct source *src, uint32_t group, uint32_t used, s
 		for (size_t at = 0; at < piece && i < used; at += geo->inode_size, i++) {
 			uint32_t ino = group * geo->inodes_per_group + i + 1;
 
+			if (passed_over(src, ino))
+				continue;
 			if (look_at(src, ino, s->bitmap[i / 8] >> (i % 8) & 1, s->table + at, h,
 				    err))
 				return -1;

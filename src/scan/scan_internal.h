@@ -33,6 +33,11 @@ struct source {
 	uint64_t taken;		 /* of them, when trees are read */
 	const uint32_t *exclude; /* sorted */
 	size_t n_exclude;
+	/* Of the inode tables only first_ino to last_ino, but for `skip`, sorted. last_ino 0: all
+	 * of them. */
+	uint32_t first_ino, last_ino;
+	const uint32_t *skip;
+	size_t n_skip;
 	/*
 	 * A flat copy of the volume's handle whose group descriptors are `desc`: after a commit
 	 * those of the handle are old. Only for functions that look at superblock and descriptors.

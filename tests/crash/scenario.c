@@ -201,6 +201,9 @@ static void check_end(const struct scenario *s, int rc, const struct report *r,
 		image_die("%s: the MMP block %s", s->name, trace_mmp_wrong(t));
 	if (s->early && !t->early)
 		image_die("%s: no copy is early", s->name);
+	if (r->passes < s->min_passes)
+		image_die("%s: %u passes, the scenario needs %u", s->name, r->passes,
+			  s->min_passes);
 	if (t->batches < s->min_batches)
 		image_die("%s: %d batches, the scenario needs %d", s->name, t->batches,
 			  s->min_batches);
@@ -261,6 +264,7 @@ static void run_engine(const struct scenario *s, enum given_plan plan, const cha
 		.plan.mode = s->mode,
 		.slab = s->slab,
 		.discard = s->discard,
+		.pass_records = s->pass_records,
 		.front = s->front,
 		.batch_bytes = s->batch_bytes,
 		.clock = fixed_clock,

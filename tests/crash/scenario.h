@@ -21,7 +21,9 @@ struct scenario {
 	uint64_t slab;	   /* bytes */
 	enum engine_discard discard;
 	bool early; /* the scenario is pointless without early copies */
-	bool late;  /* much like another one: only with --all, or by name */
+	uint64_t pass_records; /* engine_options.pass_records */
+	unsigned min_passes;   /* of the first round */
+	bool late; /* much like another one: only with --all, or by name */
 };
 
 extern const struct scenario scenarios[]; /* ends with name NULL */
