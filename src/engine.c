@@ -305,7 +305,9 @@ static int run_round(struct run *run, bool *again, struct error *err)
 		if (run->by_passes && run_leave_pass(run, err))
 			return -1;
 	}
-	/* What one pass left free may be of use to those before it. */
+	/* What one pass left free may be of use to those before it. A new round begins as another
+	 * run would. */
+	run->too_large = 0;
 	*again |= run->by_passes && run->round_changed && !run->stopped && !run->cut;
 	return *again ? volume_refresh(run->v, err) : 0;
 }

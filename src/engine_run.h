@@ -45,7 +45,9 @@ struct run {
 	size_t n_pass, at_pass;
 	bool by_passes;
 	bool partial;	   /* the snapshot has the files of one pass alone */
-	unsigned halvings; /* of what passes may take: plans were larger than expected */
+	/* Plans of this round were larger than expected, so often; once, and files that were
+	 * planned at once go by passes, or else passes are halved. */
+	unsigned too_large;
 	bool plan_too_large;
 	uint64_t n_changed; /* files changed by passes that are over, each as often as it was */
 	bool round_changed; /* some were in this round */
@@ -120,7 +122,7 @@ int run_reread(struct run *run, struct error *err);
  * where those can't help.
  */
 int run_choose_passes(struct run *run, struct error *err);
-/* A plan was larger than expected: the next round has shorter passes. */
+/* A plan was larger than expected: the next round has passes, or shorter ones. */
 int run_shorten_passes(struct run *run, struct error *err);
 /* Before the plan of a pass: its files are read. */
 int run_enter_pass(struct run *run, size_t i, struct error *err);

@@ -76,15 +76,27 @@ static uint64_t keep_for_copies(const struct run *run)
 	return part < least ? least : part < most ? part : most;
 }
 
-/* What is there in each pass, whatever its files. */
-static uint64_t base(const struct run *run)
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/*
+ * What the files of a pass may cost. While they are planned, the planner has what is free several
+ * times; while they are moved, a plan takes three quarters of what planning took at most.
+ */
+static uint64_t room_for_pass(const struct run *run)
 {
 	const struct snapshot *s = run->s;
-	uint64_t set = rangeset_bytes(s->free), planning = FREE_SETS * set;
-	uint64_t moving = 2 * set + run_commit_memory(run) + keep_for_copies(run);
+	uint64_t set = rangeset_bytes(s->free);
+	uint64_t always = ENGINE_MEMORY_PROGRAM + rangeset_bytes(s->fixed) +
+			  s->n_left * LEFT_FILE_BYTES;
+	uint64_t planning = less(run->memory, always + FREE_SETS * set);
+	uint64_t moving = less(run->memory, always + 2 * set + run_commit_memory(run) +
+						    keep_for_copies(run));
 
-	return ENGINE_MEMORY_PROGRAM + rangeset_bytes(s->fixed) + s->n_left * LEFT_FILE_BYTES +
-	       (planning > moving ? planning : moving);
+	moving += moving / 3;
+	return planning < moving ? planning : moving;
 }
 
 static uint64_t cost_of(const struct run *run, const struct snapshot_file *f)
@@ -152,18 +164,18 @@ static int cut_passes(struct run *run, uint64_t room, uint64_t *dearest, struct 
 
 static int choose_passes(struct run *run, struct error *err)
 {
-	uint64_t shared = base(run), dearest;
-	uint64_t room = run->memory > shared ? (run->memory - shared) >> run->halvings : 0;
+	unsigned halvings = run->too_large ? run->too_large - 1 : 0;
+	uint64_t room = room_for_pass(run) >> halvings, dearest;
 
 	if (run->o->pass_records)
 		room = run->o->pass_records;
 	if (cut_passes(run, room, &dearest, err))
 		return -1;
 	run->by_passes = true;
-	if (!run->o->pass_records && dearest > room)
-		return too_little(run, shared + (dearest << run->halvings),
-				  "planning, even by passes", err);
-	return 0;
+	if (run->o->pass_records || dearest <= room)
+		return 0;
+	return too_little(run, run->memory + ((dearest - room) << halvings) + MIB,
+			  "planning, even by passes", err);
 }
 
 int run_choose_passes(struct run *run, struct error *err)
@@ -178,7 +190,7 @@ int run_choose_passes(struct run *run, struct error *err)
 	run->by_passes = run->plan_too_large = false;
 	need = run->o->memory ? run->known + records(run, mode) * plan_bytes[mode] : 0;
 	if (run->o->pass_records ? records(run, mode) > run->o->pass_records
-				 : need > run->memory || run->halvings)
+				 : need > run->memory || run->too_large)
 		rc = may_go_by_passes(run) ? choose_passes(run, err)
 					   : too_little(run, need, "planning", err);
 	if (run->rounds == run->shown)
@@ -208,7 +220,8 @@ int run_share_memory(struct run *run, struct move_options *mo, struct error *err
 		least = move_memory_floor(--threads, run->block_size);
 	if (taken + least > run->memory) {
 		run->plan_too_large = may_go_by_passes(run);
-		run->halvings += run->plan_too_large;
+		if (run->plan_too_large)
+			run->too_large += run->by_passes && !run->too_large ? 2 : 1;
 		return too_little(run, (taken - run_commit_memory(run) + least) / 3 * 4,
 				  "the plan and its copies", err);
 	}

@@ -75,7 +75,8 @@ int run_shorten_passes(struct run *run, struct error *err)
 {
 	struct report *r = run->r;
 
-	run_log(run, "the plan is too large: in shorter passes");
+	run_log(run, "the plan takes more than is left for copies: %s",
+		run->by_passes ? "in shorter passes" : "by passes");
 	if (run->n_changed)
 		return volume_refresh(run->v, err);
 	run->shown = run->rounds + 1;
