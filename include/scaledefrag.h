@@ -183,8 +183,8 @@ struct scaledefrag_options {
 	 * options, the bytes are the same. */
 	void (*clock)(void *ctx, uint64_t *seconds, uint32_t *nsec);
 	/* The plan is known, nothing is written yet. Not 0: don't go on (STOPPED). Where `memory`
-	 * does not suffice to plan all at once, it is the first part's; with dry_run and report_only
-	 * this is called for each part. */
+	 * does not suffice to plan all at once, it is the first part's; with dry_run and
+	 * report_only this is called for each part. */
 	int (*ready)(void *ctx, const struct scaledefrag_report *r);
 	/* `done` of `total` units of this phase; `bytes` copied in all. */
 	void (*progress)(void *ctx, enum scaledefrag_phase phase, uint64_t done, uint64_t total,

@@ -244,10 +244,11 @@ static int verify_plan(struct run *run, struct error *err)
 		return -1;
 	if (run->o->skip_verify)
 		return 0;
-	return planner_verify(run->s, run->p, plan_threads(run), err);
+	return planner_verify(run->s, run->p, run->o->threads, err); /* takes no more memory */
 }
 
-/* The plan is known, and nothing of it is written yet. Of passes, those of the first round count. */
+/* The plan is known, and nothing of it is written yet. Of passes, those of the first round count.
+ */
 static int show_plan(struct run *run, struct error *err)
 {
 	bool shown = run->o->dry_run || run->o->report_only;

@@ -38,13 +38,13 @@ struct run {
 	struct plan *made;
 	const struct plan *p; /* made, or given by a test */
 	struct mover *m;      /* of this plan, once it reads; NULL: not yet */
-	unsigned rounds; /* up to the present one */
-	unsigned shown;	 /* the one whose plans are reported: the first, unless it was given up */
+	unsigned rounds;      /* up to the present one */
+	unsigned shown; /* the one whose plans are reported: the first, unless it was given up */
 	/* Of this round: all files at once, or `by_passes`, see passes.c. */
 	struct pass *pass;
 	size_t n_pass, at_pass;
 	bool by_passes;
-	bool partial;	   /* the snapshot has the files of one pass alone */
+	bool partial; /* the snapshot has the files of one pass alone */
 	/* Plans of this round were larger than expected, so often; once, and files that were
 	 * planned at once go by passes, or else passes are halved. */
 	unsigned too_large;
@@ -52,9 +52,9 @@ struct run {
 	uint64_t n_changed; /* files changed by passes that are over, each as often as it was */
 	bool round_changed; /* some were in this round */
 	bool cut;	    /* the last plan does not go to its end, for the budget */
-	size_t n_do;	/* batches of this round's plan that the budget allows */
-	size_t n_done;	/* and those that are on the disk */
-	uint64_t spent; /* bytes copied so far, of all rounds; failed copies count */
+	size_t n_do;	    /* batches of this round's plan that the budget allows */
+	size_t n_done;	    /* and those that are on the disk */
+	uint64_t spent;	    /* bytes copied so far, of all rounds; failed copies count */
 	volatile int
 		stop; /* what the observer asked for last; polled by many, set under `telling` */
 	volatile int stop_now; /* it asked twice */
@@ -167,9 +167,9 @@ void figures_options(struct run *run);
 void figures_volume(struct run *run);
 void figures_before(struct run *run);
 void figures_left_out(struct run *run);
-void figures_after(struct run *run); /* of the state */
+void figures_after(struct run *run);		      /* of the state */
 int figures_plan(struct run *run, struct error *err); /* adds up over passes */
-int figures_stay(struct run *run); /* files that are fragmented now; -1: no memory */
+int figures_stay(struct run *run);	   /* files that are fragmented now; -1: no memory */
 int figures_stay_planned(struct run *run); /* those that the plan would move; -1: no memory */
 int figures_swap(struct run *run, struct error *err);			   /* after each round */
 int figures_end(struct run *run);					   /* -1: no memory */

@@ -89,11 +89,11 @@ static uint64_t room_for_pass(const struct run *run)
 {
 	const struct snapshot *s = run->s;
 	uint64_t set = rangeset_bytes(s->free);
-	uint64_t always = ENGINE_MEMORY_PROGRAM + rangeset_bytes(s->fixed) +
-			  s->n_left * LEFT_FILE_BYTES;
+	uint64_t always =
+		ENGINE_MEMORY_PROGRAM + rangeset_bytes(s->fixed) + s->n_left * LEFT_FILE_BYTES;
 	uint64_t planning = less(run->memory, always + FREE_SETS * set);
-	uint64_t moving = less(run->memory, always + 2 * set + run_commit_memory(run) +
-						    keep_for_copies(run));
+	uint64_t moving =
+		less(run->memory, always + 2 * set + run_commit_memory(run) + keep_for_copies(run));
 
 	moving += moving / 3;
 	return planning < moving ? planning : moving;
@@ -105,8 +105,7 @@ static uint64_t cost_of(const struct run *run, const struct snapshot_file *f)
 
 	if (run->o->pass_records)
 		return ext;
-	return scan_file_memory(f) + PLAN_FILE_BYTES +
-	       (ext > 1 ? ext * plan_bytes[PLAN_FILES] : 0);
+	return scan_file_memory(f) + PLAN_FILE_BYTES + (ext > 1 ? ext * plan_bytes[PLAN_FILES] : 0);
 }
 
 static int add_pass(struct run *run, size_t *cap, uint32_t first, struct error *err)
@@ -162,6 +161,17 @@ static int cut_passes(struct run *run, uint64_t room, uint64_t *dearest, struct 
 	return 0;
 }
 
+/* Says how much would do for the file that takes most. */
+static int refuse_passes(const struct run *run, uint64_t dearest, unsigned halvings,
+			 struct error *err)
+{
+	struct run more = { .s = run->s, .block_size = run->block_size, .memory = run->memory };
+
+	while (room_for_pass(&more) >> halvings < dearest)
+		more.memory += MIB;
+	return too_little(run, more.memory - 1, "planning, even by passes", err);
+}
+
 static int choose_passes(struct run *run, struct error *err)
 {
 	unsigned halvings = run->too_large ? run->too_large - 1 : 0;
@@ -174,8 +184,7 @@ static int choose_passes(struct run *run, struct error *err)
 	run->by_passes = true;
 	if (run->o->pass_records || dearest <= room)
 		return 0;
-	return too_little(run, run->memory + ((dearest - room) << halvings) + MIB,
-			  "planning, even by passes", err);
+	return refuse_passes(run, dearest, halvings, err);
 }
 
 int run_choose_passes(struct run *run, struct error *err)

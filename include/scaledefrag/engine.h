@@ -2,8 +2,8 @@
 /*
  * engine: the pipeline, in order, on one screen:
  *   open -> scan -> plan -> verify -> (guard -> move -> commit)* -> rescan -> discard -> report
- * (with `measure`, cold reading after the first scan and at the end; where `memory` does not suffice
- * to plan all files at once, all but open and discard pass after pass: src/passes.c)
+ * (with `measure`, cold reading after the first scan and at the end; where `memory` does not
+ * suffice to plan all files at once, all but open and discard pass after pass: src/passes.c)
  *
  * engine_run() does one volume. It never prints and never exits; what the user sees goes through
  * the observer. The result (report) is filled as far as the run came, also on failure. The

@@ -178,13 +178,13 @@ static json_t *document(const struct report *r)
 	    scanned ? summary(&r->before, &r->score_before, &r->read_before) : json_null());
 	SET("stopped_by", r->stopped_by ? json_string(r->stopped_by) : json_null());
 	SET("worse", integer(r->worse));
-	SET("plan",
-	    json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I}", "bytes", (json_int_t)r->plan_bytes,
-		      "batches", (json_int_t)r->plan_batches, "moves", (json_int_t)r->plan_moves,
-		      "estimated_seconds", r->estimate_seconds, "excess_runs_removed_per_mib",
-		      names_gain(&r->before, &r->predicted, r->plan_bytes), "left_out_batches",
-		      (json_int_t)r->left_out_batches, "left_out_bytes",
-		      (json_int_t)r->left_out_bytes, "passes", (json_int_t)r->passes));
+	SET("plan", json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I}", "bytes",
+			      (json_int_t)r->plan_bytes, "batches", (json_int_t)r->plan_batches,
+			      "moves", (json_int_t)r->plan_moves, "estimated_seconds",
+			      r->estimate_seconds, "excess_runs_removed_per_mib",
+			      names_gain(&r->before, &r->predicted, r->plan_bytes),
+			      "left_out_batches", (json_int_t)r->left_out_batches, "left_out_bytes",
+			      (json_int_t)r->left_out_bytes, "passes", (json_int_t)r->passes));
 	SET("predicted", scanned ? summary(&r->predicted, NULL, &r->read_predicted) : json_null());
 	SET("after",
 	    r->has_after ? summary(&r->after, &r->score_after, &r->read_after) : json_null());

@@ -270,8 +270,9 @@ static void print_passes(FILE *to, const struct report *r)
 	bool planned = r->outcome == OUTCOME_PLANNED || r->outcome == OUTCOME_REPORTED;
 
 	if (r->passes > 1)
-		fprintf(to, "by passes: %u parts of the files, one after the other, for want of "
-			    "memory%s\n",
+		fprintf(to,
+			"by passes: %u parts of the files, one after the other, for want of "
+			"memory%s\n",
 			r->passes,
 			planned ? "; a run begins anew then, until nothing gets better" : "");
 }

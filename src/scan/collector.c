@@ -384,8 +384,7 @@ int scan_part(struct volume *v, const struct scan_options *o, uint32_t first, ui
 	    trees_read(&src, c.all.file, c.all.root, c.all.n_root, err) ||
 	    mapped_read(&src, c.all.file, c.all.mapped, c.all.n_mapped, err) ||
 	    check_solid(&src, &c.all, err) ||
-	    clusters_of_files(&src, c.all.file, c.all.n_file, err) ||
-	    swap_find(&src, &c.all, err))
+	    clusters_of_files(&src, c.all.file, c.all.n_file, err) || swap_find(&src, &c.all, err))
 		goto out;
 	hand_over_files(&c.all, s);
 	ret = 0;

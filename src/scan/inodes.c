@@ -234,10 +234,9 @@ int inodes_take(const struct source *src, uint32_t ino, uint8_t *raw, struct har
 
 static bool passed_over(const struct source *src, uint32_t ino)
 {
-	return src->last_ino &&
-	       (ino < src->first_ino || ino > src->last_ino ||
-		(src->n_skip &&
-		 bsearch(&ino, src->skip, src->n_skip, sizeof(ino), sort_compare_u32)));
+	return src->last_ino && (ino < src->first_ino || ino > src->last_ino ||
+				 (src->n_skip && bsearch(&ino, src->skip, src->n_skip, sizeof(ino),
+							 sort_compare_u32)));
 }
 
 /* In use: it has links and is set in the inode bitmap. The two must agree. */

@@ -23,7 +23,7 @@ struct scenario {
 	bool early; /* the scenario is pointless without early copies */
 	uint64_t pass_records; /* engine_options.pass_records */
 	unsigned min_passes;   /* of the first round */
-	bool late; /* much like another one: only with --all, or by name */
+	bool late;	       /* much like another one: only with --all, or by name */
 };
 
 extern const struct scenario scenarios[]; /* ends with name NULL */

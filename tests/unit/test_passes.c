@@ -299,9 +299,12 @@ static void test_passes__dropped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_passes__files),	      cmocka_unit_test(test_passes__tight),
-		cmocka_unit_test(test_passes__one_file_each), cmocka_unit_test(test_passes__other_kinds),
-		cmocka_unit_test(test_passes__stopped),	      cmocka_unit_test(test_passes__budget),
+		cmocka_unit_test(test_passes__files),
+		cmocka_unit_test(test_passes__tight),
+		cmocka_unit_test(test_passes__one_file_each),
+		cmocka_unit_test(test_passes__other_kinds),
+		cmocka_unit_test(test_passes__stopped),
+		cmocka_unit_test(test_passes__budget),
 		cmocka_unit_test(test_passes__dropped),
 	};
 
