@@ -226,25 +226,30 @@ static int make_plan(struct run *run, struct error *err)
 		return -1;
 	else
 		run->p = run->made;
+	run_trim_memory(run); /* planning took more than the plan */
 	return run->by_passes ? state_new(run->s, &run->st, err) : 0;
 }
 
 /*
- * The proof of the plan. Our own plan is read ahead meanwhile; nothing is written before it is
- * proven.
+ * The proof of the plan. Our own plan is read ahead meanwhile, unless memory is short: a proof
+ * takes some. Nothing is written before it is proven.
  */
 static int verify_plan(struct run *run, struct error *err)
 {
-	bool shown = run->o->dry_run || run->o->report_only;
+	bool ours = run->p == run->made && run->p->n_batch;
+	bool ahead = !run->o->memory && !run->o->dry_run && !run->o->report_only;
 
 	run_phase(run, PHASE_VERIFY);
 	run_tell(run, run->at_pass, run->n_pass);
-	if (run->p == run->made && run->p->n_batch &&
-	    (shown ? run_could_move(run, err) : run_start_mover(run, err)))
+	if (ours && (ahead ? run_start_mover(run, err) : run_could_move(run, err)))
 		return -1;
 	if (run->o->skip_verify)
 		return 0;
-	return planner_verify(run->s, run->p, run->o->threads, err); /* takes no more memory */
+	/* Two threads don't take more memory than one. */
+	if (planner_verify(run->s, run->p, run->o->threads, err))
+		return -1;
+	run_trim_memory(run);
+	return 0;
 }
 
 /* The plan is known, and nothing of it is written yet. Of passes, those of the first round count.

@@ -134,8 +134,11 @@ int run_end_passes(struct run *run, struct error *err);
 void run_scan_options(struct run *run, struct scan_options *so);
 /* What is left of it for copies, and perhaps fewer threads; refuses where that is too little. */
 int run_share_memory(struct run *run, struct move_options *mo, struct error *err);
-/* -1: it would go by shorter passes. */
+/* -1: it would go by (shorter) passes; or, if something is to be written, be refused. */
 int run_could_move(struct run *run, struct error *err);
+/* What was freed goes back to the system, for buffers: other threads, or pieces, may have had it.
+ */
+void run_trim_memory(const struct run *run);
 uint64_t run_commit_memory(const struct run *run); /* bytes of a transaction */
 
 /*

@@ -13,6 +13,7 @@
 #include "engine_run.h"
 #include "scaledefrag/array.h"
 #include "scaledefrag/scan.h"
+#include <malloc.h>
 #include <stdlib.h>
 
 #define MIB (1ull << 20)
@@ -36,6 +37,16 @@ static const uint64_t plan_bytes[] = {
 uint64_t run_commit_memory(const struct run *run)
 {
 	return run->memory / 4 < COMMIT_MEMORY_MAX ? run->memory / 4 : COMMIT_MEMORY_MAX;
+}
+
+void run_trim_memory(const struct run *run)
+{
+#ifdef __GLIBC__
+	if (run->o->memory)
+		malloc_trim(0);
+#else
+	(void)run;
+#endif
 }
 
 static int too_little(const struct run *run, uint64_t need, const char *what, struct error *err)
@@ -242,12 +253,12 @@ int run_share_memory(struct run *run, struct move_options *mo, struct error *err
 
 int run_could_move(struct run *run, struct error *err)
 {
-	struct error other = ERROR_INIT;
+	bool shown = run->o->dry_run || run->o->report_only;
 	struct move_options mo = { .threads = 1, .queue_depth = 1 };
+	struct error why = ERROR_INIT;
 
-	if (run_share_memory(run, &mo, &other) && run->plan_too_large) {
-		*err = other;
-		return -1;
-	}
-	return 0;
+	if (!run_share_memory(run, &mo, &why) || (shown && !run->plan_too_large))
+		return 0;
+	*err = why;
+	return -1;
 }

@@ -16,15 +16,6 @@
  */
 #include "engine_run.h"
 #include "scaledefrag/scan.h"
-#include <malloc.h>
-
-/* What the whole took, a pass may take: from the system, as it was freed by other threads. */
-static void give_back_memory(void)
-{
-#ifdef __GLIBC__
-	malloc_trim(0);
-#endif
-}
 
 /* What is free now is what the next pass begins with. */
 static void hand_on_free(struct run *run)
@@ -60,7 +51,7 @@ int run_enter_pass(struct run *run, size_t i, struct error *err)
 		run->round_changed = false;
 	drop_pass(run);
 	snapshot_drop_files(run->s);
-	give_back_memory();
+	run_trim_memory(run);
 	run->partial = true;
 	run->at_pass = i;
 	run_log(run, "pass %zu of %zu: inodes from %u on", i + 1, run->n_pass, p->first);
@@ -124,7 +115,7 @@ static int look_again(struct run *run, struct error *err)
 	run_scan_options(run, &so);
 	so.stop = &run->stop_now;
 	run_drop_plan(run);
-	give_back_memory();
+	run_trim_memory(run);
 	if (volume_refresh(run->v, err) || scan_volume(run->v, &so, &run->s, err) ||
 	    ideal_new(run->s, &run->ideal, err) || state_view(run->s, &run->st, err))
 		return -1;
