@@ -382,6 +382,49 @@ static void test_scan_volume__same_text_for_any_thread_count(void **state)
 	free(first);
 }
 
+/* All inodes, and then some and the others: what is in their tables, as the scan of all has it. */
+static void check_parts(struct volume *v, struct snapshot *s)
+{
+	const struct scan_options o = { .threads = 2, .queue_depth = 8 };
+	struct error err = ERROR_INIT;
+	char *all = dump(s), *text;
+	size_t n = s->n_file, lower;
+	uint32_t middle = s->file[n / 2].ino;
+
+	if (scan_part(v, &o, 1, UINT32_MAX, s, &err))
+		fail_msg("%s", err.text);
+	text = dump(s);
+	assert_string_equal(all, text);
+	free(text);
+	free(all);
+	if (scan_part(v, &o, 1, middle - 1, s, &err))
+		fail_msg("%s", err.text);
+	lower = s->n_file;
+	assert_int_equal(lower, n / 2);
+	assert_true(!lower || s->file[lower - 1].ino < middle);
+	if (scan_part(v, &o, middle, UINT32_MAX, s, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(s->n_file, n - lower);
+	assert_int_equal(s->file[0].ino, middle);
+}
+
+static void test_scan_part__the_same_files(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < N_SHAPES; i += 3) {
+		struct volume *v;
+		struct snapshot *s;
+
+		make_image(&shapes[i]);
+		v = open_volume();
+		s = scan(v, 2);
+		check_parts(v, s);
+		snapshot_free(s);
+		volume_close(v);
+		unlink(path);
+	}
+}
+
 static void test_scan_volume__a_tree_of_two_levels(void **state)
 {
 	struct image *im;
@@ -1512,6 +1555,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, remove_image)
 		TEST(test_scan_volume__agrees_with_libext2fs),
 		TEST(test_scan_volume__same_text_for_any_thread_count),
+		TEST(test_scan_part__the_same_files),
 		TEST(test_scan_volume__a_tree_of_two_levels),
 		TEST(test_scan_volume__excluded_files_stay),
 		TEST(test_scan_volume__boot_files_stay),
