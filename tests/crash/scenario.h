@@ -20,7 +20,7 @@ struct scenario {
 	const char *front; /* engine_options.front */
 	uint64_t slab;	   /* bytes */
 	enum engine_discard discard;
-	bool early; /* the scenario is pointless without early copies */
+	bool early;	       /* the scenario is pointless without early copies */
 	uint64_t pass_records; /* engine_options.pass_records */
 	unsigned min_passes;   /* of the first round */
 	bool late;	       /* much like another one: only with --all, or by name */
