@@ -58,7 +58,7 @@ check: deps ## install what is missing, build, run every test (20 minutes on 2 p
 	+$(Q)JOBS=$(JOBS) scripts/check
 check-unit: ## unit tests
 	+$(Q)JOBS=$(JOBS) scripts/check unit
-check-crash: ## power cuts: 22,000 states, and mutants that must be found (STATES=N)
+check-crash: ## power cuts: 23,000 states, and mutants that must be found (STATES=N)
 	+$(Q)JOBS=$(JOBS) scripts/check crash
 check-fault: ## every nth operation and allocation fails; SIGKILL at 200 moments (KILLS=N)
 	+$(Q)JOBS=$(JOBS) scripts/check fault

@@ -285,7 +285,7 @@ static size_t run(struct setup *o)
 
 int main(int argc, char **argv)
 {
-	struct setup o = { .states = 22000,
+	struct setup o = { .states = 23000,
 			   .jobs = (unsigned)sysconf(_SC_NPROCESSORS_ONLN),
 			   .seed = 1,
 			   .program = "build/scaledefrag-offline" };
