@@ -74,6 +74,7 @@ LINK_test_library  := library
 LINK_test_kinds    := product
 LINK_test_dropped  := product
 LINK_test_passes   := product
+LINK_test_worse    := product
 LINK_test_picture  := report model base
 LINK_test_progress := report model base
 LINK_test_json     := report model base

@@ -65,6 +65,19 @@ void figures_left_out(struct run *run)
 	run->r->left_out_bytes = run_batch_bytes(run, run->n_do, run->p->n_batch);
 }
 
+/* Files that the state leaves with more runs than the snapshot has. */
+static uint64_t worse_in(const struct state *st)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < st->snap->n_file; i++) {
+		const struct filemap *was = &st->snap->file[i].map, *is = state_map(st, i);
+
+		n += filemap_runs(is->ext, is->n_ext) > filemap_runs(was->ext, was->n_ext);
+	}
+	return n;
+}
+
 /* Where the plan is not carried out to its end, its own prediction does not hold. */
 static int predict(struct run *run, struct summary *out, struct reading *reading, struct error *err)
 {
@@ -83,6 +96,8 @@ static int predict(struct run *run, struct summary *out, struct reading *reading
 		rc = state_summary(st, run->ideal, out);
 	if (!rc && run->o->plan.mode == PLAN_LAYOUT)
 		state_reading(st, reading);
+	if (!rc && run->o->dry_run)
+		run->r->worse += worse_in(st);
 	if (!rc && run->o->dry_run && !run->by_passes)
 		pictures_after(run, st);
 	state_free(st);
