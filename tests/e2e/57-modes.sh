@@ -18,6 +18,17 @@ for args in "--mode free" "--mode free --slab 1M" "--mode shrink" "--mode layout
 	is "$args: the report names it" j ".mode == \"$(cut -d' ' -f2 <<<"$args")\""
 	is "$args: no file is fragmented or worse" j '.after.fragmented_files == 0 and .worse == 0'
 done
+
+# what resize2fs -M moves afterwards
+image demo demo.img
+image metabg metabg.img
+BIN=$BIN "$top/scripts/shrunk" demo.img metabg.img >moved 2>&1
+is "shrink: resize2fs -M moves no data, and files stay whole" equal $? 0
+grep '^| [dm]' moved
+is "shrink: without it there is data to move" awk '/^[|] [dm]/ && $12 > 0 { n++ } END { exit n != 2 }' moved
+is "shrink: what else it moves is counted, a journal" awk '/^[|] metabg/ { n = $16 } END { exit n != 1024 }' moved
+rm demo.img metabg.img
+
 # slabs: what was asked for; by default none for an image file (I10: its plan is the same anywhere)
 for args in "--mode free --slab 256K" "--mode free" "--mode free --slab 0"; do
 	image base1k x.img
