@@ -64,6 +64,18 @@ image demo x.img
 is "it had not begun: nothing is written" equal "$(sum x.img)" "$(sum y.img)"
 done_well "time enough" y.img --time-limit 1h y.img
 
+# The time is over while room is made, where files are worse for the time being: its signal, as the
+# alarm sends it.
+image cycles x.img
+want=$(digest x.img)
+signal_after 4 ALRM -q --batch-size 1M --time-limit 1h --json=r.json x.img 2>err
+is "--time-limit while it writes: exit code 32" equal $? 32
+is "it stops where no file is worse" j '.stopped_by == "the time limit" and .worse == 0 and .work.bytes_moved > 0'
+is "clean" clean x.img
+is "content is equal" equal "$(digest x.img)" "$want"
+done_well "another run goes on" x.img -q x.img
+is "to the end" equal "$(fragmented x.img)" 0
+
 image demo x.img
 done_well "--min-runs" x.img --min-runs 20 --json=r.json --list 1000 x.img
 is "files with fewer are left" j '[.still_fragmented[] | select(.runs < 20)] | length > 50'

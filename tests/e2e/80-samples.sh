@@ -21,12 +21,26 @@ e4defrag_leaves() { # FILE: excess runs after e4defrag; prints nothing where it 
 	rm -f e4.img
 }
 
+# of a sample filled so far, in thousandths: what has to be reached, and for how many bytes
+goals() { # NAME
+	local limit=2.2 what
+	what=$(jq -r '"\(.before.fragmented_files) files fragmented, \(.after.fragmented_files) after; copied: " +
+		"\(.work.bytes_moved) of \(.before.fragmented_blocks * .block_size) fragmented"' r.json)
+	[ "$fill" -le 730 ] && limit=1.4
+	is "$1, $((fill / 10)) % full: $what" jq -e "if $fill <= 950
+		then .after.fragmented_files == 0 and .work.bytes_moved <= $limit * .before.fragmented_blocks * .block_size
+		else .after.excess_runs <= .before.excess_runs / 10 end" r.json
+}
+
 sample() { # NAME
-	local n0 n1 e4
+	local n0 n1 e4 fill
 	n0=$(excess a.img)
+	fill=$(dumpe2fs -h a.img 2>/dev/null | awk '/^Block count/ { b = $3 } /^Free blocks/ { f = $3 }
+		END { printf "%d", (b - f) * 1000 / b }')
 	cp --sparse=always a.img b.img
 	e4=$(e4defrag_leaves a.img)
-	done_well "$1: moved" a.img --threads 2 a.img
+	done_well "$1: moved" a.img --threads 2 --json=r.json a.img
+	goals "$1"
 	"$BIN" -q --threads 1 b.img
 	is "$1: --threads 1 and 2 give the same bytes" cmp a.img b.img
 	n1=$(excess a.img)
