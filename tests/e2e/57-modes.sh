@@ -36,6 +36,23 @@ for args in "--mode free --slab 256K" "--mode free" "--mode free --slab 0"; do
 	"$BIN" -n --json=r.json $args x.img >/dev/null
 	is "$args: bytes of a slab" j ".slab_bytes == $([[ $args = *256K ]] && echo 262144 || echo 0)"
 done
+# slabs are the disk's, wherever the file system begins in one
+wholly_free() { # IMAGE BYTES: slabs of 256 KiB, when the file system begins so many bytes into one
+	"$BIN" -n --dump-snapshot "$1" | awk -v into="$2" -v slab=262144 '
+		$1 == "geometry" { bs = $3 }
+		$1 == "free" { a = $2 * bs + into; z = a + $3 * bs
+			c = int(z / slab) - int((a + slab - 1) / slab); n += c > 0 ? c : 0 }
+		END { print n + 0 }'
+}
+image base1k fs.img
+(head -c 65536 /dev/zero; cat fs.img) >x.img
+"$BIN" -q --mode free --slab 256K 'x.img?offset=65536'
+is "--slab behind an offset" equal $? 0
+tail -c +65537 x.img >at.img
+"$BIN" -q --mode free --slab 256K fs.img
+is "--slab: more of the disk's than without the offset" \
+	test "$(wholly_free at.img 65536)" -gt "$(wholly_free fs.img 65536)"
+rm -f at.img
 
 # layout: the figures get better, a second run has nothing to do, and the front list is in front.
 image demo x.img

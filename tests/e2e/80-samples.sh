@@ -26,7 +26,7 @@ goals() { # NAME
 	local limit=2.2 what
 	what=$(jq -r '"\(.before.fragmented_files) files fragmented, \(.after.fragmented_files) after; copied: " +
 		"\(.work.bytes_moved) of \(.before.fragmented_blocks * .block_size) fragmented"' r.json)
-	[ "$fill" -le 730 ] && limit=1.4
+	[ "$fill" -le 750 ] && limit=1.4
 	is "$1, $((fill / 10)) % full: $what" jq -e "if $fill <= 950
 		then .after.fragmented_files == 0 and .work.bytes_moved <= $limit * .before.fragmented_blocks * .block_size
 		else .after.excess_runs <= .before.excess_runs / 10 end" r.json
