@@ -6,7 +6,8 @@
 #   SOURCE_DATE_EPOCH    dist: time of its files (default: of the last commit)
 #   CC, CFLAGS, LDFLAGS  as usual
 #   JOBS                 parallel test jobs (default: processors)
-#   FUZZ_SECONDS, FUZZ_TARGET   seconds for each target (60), and which; FLIPS for peer-images (1000)
+#   FUZZ_SECONDS, FUZZ_TARGET   seconds for each target (60), and which; FLIPS for peer-images (1000),
+#                        RESUME=FILE and LIMIT=SECONDS to do it in several goes
 PREFIX  ?= /usr/local
 DESTDIR ?=
 LIBDIR  ?= $(PREFIX)/lib

@@ -48,7 +48,20 @@ tiny_groups -t ext4 -b 1024 -g 256 -O meta_bg,^resize_inode
 packed -t ext4 -b 1024 -G 4 -E packed_meta_blocks=1
 revision_0 -r 0 -b 1024
 old_initrd -t ext2 -b 1024 -N 100 -m 0 -I 128 -O none
+one_backup -t ext4 -b 1024 -O sparse_super2,^resize_inode -E num_backup_sb=1
+all_in_one_flex_group -t ext4 -b 1024 -g 512 -G 1048576 -O ^resize_inode
+no_large_file -t ext4 -b 2048 -I 128 -O ^large_file,^huge_file,^dir_nlink,^extra_isize,^metadata_csum,^64bit
+odd_groups -t ext4 -b 1024 -g 2040 -N 500
+inode_a_block -t ext4 -b 1024 -I 1024 -N 500
 L
+# its format changed over the years, by others' tools
+blank a.img && mke2fs -q -F -d tree -t ext4 -b 1024 -I 128 -O ^64bit,^metadata_csum,^flex_bg a.img >mke2fs.out 2>&1
+is "changed: larger inodes" tune2fs -I 256 a.img
+is "changed: checksums" tune2fs -O metadata_csum a.img
+is "changed: 64bit" resize2fs -b a.img
+is "changed: longer" resize2fs a.img 40M
+is "changed: fragmented" lived a.img
+done_well "changed" a.img a.img
 
 # what e2fsck leaves in reserved inodes that have no mode is no reason to refuse
 image base1k a.img

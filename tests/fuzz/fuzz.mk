@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_FLAGS   ?=
 export FUZZ_SECONDS FUZZ_FLAGS
 
-FUZZ_SRC := $(filter-out $(patsubst %,tests/fuzz/%.c,entry replay peers),$(wildcard tests/fuzz/*.c))
+FUZZ_SRC := $(filter-out $(patsubst %,tests/fuzz/%.c,entry replay peer peers),$(wildcard tests/fuzz/*.c))
 REPLAY   := $(BUILD)/fuzz-replay
 $(REPLAY): $(FUZZ_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tests/fuzz/replay.o $(BUILD)/support.a \
 		$(filter-out $(BUILD)/src/main.o,$(OBJ))
@@ -15,7 +15,7 @@ $(REPLAY): $(FUZZ_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tests/fuzz/replay.o $(BUILD)/su
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/support.a $(LIBS)
 
 PEERS_RUN := $(BUILD)/peers-run
-$(PEERS_RUN): $(patsubst %,$(BUILD)/tests/fuzz/%.o,peers images edits bytes) $(BUILD)/support.a \
+$(PEERS_RUN): $(patsubst %,$(BUILD)/tests/fuzz/%.o,peers peer images edits bytes) $(BUILD)/support.a \
 		$(filter-out $(BUILD)/src/main.o $(BUILD)/src/options.o,$(OBJ))
 	$(if $(filter 1,$(V)),,@echo "  LD $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/support.a $(LIBS)
@@ -55,7 +55,7 @@ fuzz: ## libFuzzer (FUZZ_SECONDS=N per target, FUZZ_TARGET=volume|engine|disk|jo
 fuzz-planted: ## eight planted bugs, each found by its target
 	+$(Q)$(MAKE) --no-print-directory $(REPLAY) fuzz-binaries FUZZ_TARGET="$(FUZZ_TARGETS)"
 	$(Q)scripts/fuzz planted
-fuzz-coverage: ## lines of the parsers that the corpus reaches
+fuzz-coverage: ## lines of the parsers that the corpus reaches; 90 % or more
 	$(Q)scripts/fuzz coverage
 peer-images: ## e2fsprogs' own test images, as they are and with FLIPS=N (1000) bytes changed, each
 	+$(Q)$(MAKE) --no-print-directory $(PEERS_RUN)

@@ -1,283 +1,244 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * peers [--flips N] [--seed N] IMAGE...
+ * peers [--flips N] [--seed N] [--jobs N] [--seconds N] [--resume FILE] IMAGE...
  *
  * Runs the engine on other people's images, as they are and with one byte changed (N times each).
  * Right is: done, and then e2fsck -fn finds no more than before and the content digest is equal; or
- * refused, and then no byte has changed. Each image has a process of its own, so that a crash or an
- * endless loop is one image's. scripts/peer-images gets the images.
+ * refused, and then no byte has changed. Where a run has written nothing, comparing bytes is all
+ * there is to judge. scripts/peer-images gets the images.
+ *
+ * A part, some flips of one image, is a process of its own, so that a crash or an endless loop is
+ * this part's. The first parts of all images come before the second ones. --resume: FILE has a line
+ * for each part that has ended; those are not run again, but counted. --seconds: no part is begun
+ * after so many.
  */
 #include "images.h"
-#include "scaledefrag/engine.h"
-#include "scaledefrag/move.h"
-#include "support/digest.h"
+#include "peer.h"
 #include "support/image.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LIMIT = 120 }; /* seconds for one run */
-
-struct tally { /* shared with the child */
-	uint64_t run, done, refused, worse, at;
+enum {
+	PART = 50, /* flips */
+	JOBS_MAX = 64,
 };
 
-struct peer {
+struct image_sum {
 	const char *name;
-	char path[64];		      /* the copy that is worked on */
-	uint8_t *mem, *good, *before; /* before: the run */
-	size_t size;
-	struct tally *tally;
+	uint64_t left; /* parts */
+	struct tally sum;
 };
 
-static void clock_fixed(void *ctx, uint64_t *seconds, uint32_t *nsec)
+struct job {
+	pid_t pid;
+	struct image_sum *image;
+	uint64_t first, last;
+};
+
+struct work {
+	uint64_t flips, seed, seconds;
+	unsigned jobs;
+	FILE *resume; /* NULL: not asked for */
+	struct image_sum *image;
+	size_t n_images;
+	struct tally *slot; /* one a job */
+	struct job job[JOBS_MAX];
+};
+
+static void part_ended(struct image_sum *im, const struct tally *t)
 {
-	(void)ctx;
-	*seconds = 1700000001;
-	*nsec = 0;
+	im->sum.run += t->run;
+	im->sum.done += t->done;
+	im->sum.written += t->written;
+	im->sum.refused += t->refused;
+	im->sum.worse += t->worse;
+	if (!--im->left && !im->sum.worse)
+		printf("ok peer %s: %llu done, %llu refused\n", im->name,
+		       (unsigned long long)im->sum.done, (unsigned long long)im->sum.refused);
 }
 
-/* Lines that e2fsck -fn prints, and its exit code. */
-static int look(const char *path, unsigned *lines)
+static void begin(struct work *w, unsigned k, struct image_sum *im, uint64_t first, uint64_t last)
 {
-	const char *const argv[] = { "e2fsck", "-fn", path, NULL };
-	FILE *out = tmpfile();
-	int rc, c;
+	struct peer p = { .name = im->name, .tally = &w->slot[k] };
 
-	if (!out)
-		image_die("no temporary file");
-	rc = image_run(argv, fileno(out));
-	rewind(out);
-	for (*lines = 0; (c = fgetc(out)) != EOF;)
-		*lines += c == '\n';
-	fclose(out);
-	return rc;
-}
-
-static void say_worse(const struct peer *p, const char *what, const char *why)
-{
-	p->tally->worse++;
-	printf("not ok peer %s, flip %llu: %s%s%s\n", p->name, (unsigned long long)p->tally->at,
-	       what, *why ? ": " : "", why);
+	w->slot[k] = (struct tally){ .at = first };
+	w->job[k] = (struct job){ .image = im, .first = first, .last = last };
+	fflush(NULL);
+	w->job[k].pid = fork();
+	if (w->job[k].pid < 0)
+		image_die("%s", strerror(errno));
+	if (w->job[k].pid)
+		return;
+	peer_load(&p);
+	peer_flips(&p, first, last, w->seed);
 	fflush(stdout);
+	_exit(0);
 }
 
-/* After exit code 0. `before` as a file, to be judged in the same way. */
-static void judge_done(const struct peer *p, bool known, const struct digest *was)
+/* Waits until a part ends; returns its slot. */
+static unsigned wait_one(struct work *w)
 {
-	char other[80], why[512], differ[128];
-	unsigned lines[2];
-	struct digest is;
-	int rc[2], fd;
-
-	rc[1] = look(p->path, &lines[1]);
-	if (rc[1]) {
-		snprintf(other, sizeof(other), "%s.before", p->path);
-		fd = open(other, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-		if (fd < 0 || write(fd, p->before, p->size) != (ssize_t)p->size)
-			image_die("cannot write %s", other);
-		close(fd);
-		rc[0] = look(other, &lines[0]);
-		unlink(other);
-		if (rc[1] > rc[0] || lines[1] > lines[0]) {
-			snprintf(why, sizeof(why), "exit code %d, %u lines; before %d, %u", rc[1],
-				 lines[1], rc[0], lines[0]);
-			say_worse(p, "e2fsck -fn finds more", why);
-		}
-	}
-	if (!known)
-		return;
-	if (digest_image(p->path, true, &is, why, sizeof(why))) {
-		say_worse(p, "no digest afterwards", why);
-		return;
-	}
-	if (!digest_equal(was, &is)) {
-		digest_differ(was, &is, differ, sizeof(differ));
-		say_worse(p, "other content", differ);
-	}
-	digest_release(&is);
-}
-
-static void run(const struct peer *p)
-{
-	const struct engine_options o = {
-		.volume = { .path = p->path,
-			    .proc_root = images_roots()->proc,
-			    .sys_root = images_roots()->sys },
-		.threads = 2,
-		.queue_depth = 8,
-		.memory = 2 * move_memory_floor(2, 65536),
-		.clock = clock_fixed,
-	};
-	struct error err = ERROR_INIT;
-	struct digest was;
-	struct report r;
-	char why[512];
-	bool known, failed;
-
-	alarm(LIMIT);
-	failed = engine_run(&o, &r, &err);
-	alarm(0);
-	p->tally->run++;
-	if (failed) {
-		p->tally->refused++;
-		fuzz_say("%s: %s", p->name, err.text);
-		if (memcmp(p->before, p->mem, p->size))
-			say_worse(p, "refused, but written to", err.text);
-	} else {
-		uint8_t *after = malloc(p->size);
-
-		if (!after)
-			image_die("out of memory");
-		p->tally->done++;
-		fuzz_say("%s: outcome %d", p->name, (int)r.outcome);
-		memcpy(after, p->mem, p->size);
-		memcpy(p->mem, p->before, p->size);
-		known = !digest_image(p->path, true, &was, why, sizeof(why));
-		memcpy(p->mem, after, p->size);
-		free(after);
-		judge_done(p, known, &was);
-		if (known)
-			digest_release(&was);
-		memcpy(p->mem, p->before, p->size);
-	}
-	report_release(&r);
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = (*state += 0x9e3779b97f4a7c15u); /* splitmix64 */
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
-static bool is_zero(const uint8_t *b, size_t len)
-{
-	return !len || (!*b && !memcmp(b, b + 1, len - 1));
-}
-
-/* 1 KiB pieces that hold something: where a flip may matter. */
-static size_t list_used(const struct peer *p, size_t **out)
-{
-	size_t n = 0;
-
-	*out = calloc(p->size / 1024 + 1, sizeof(**out));
-	if (!*out)
-		image_die("out of memory");
-	for (size_t i = 0; i < p->size / 1024; i++)
-		if (!is_zero(p->good + i * 1024, 1024))
-			(*out)[n++] = i;
-	return n;
-}
-
-static void run_image(struct peer *p, uint64_t flips, uint64_t seed)
-{
-	size_t *used, n = list_used(p, &used);
-
-	run(p);
-	for (p->tally->at = 1; n && p->tally->at <= flips; p->tally->at++) {
-		uint64_t random = seed + p->tally->at;
-		size_t at = used[next_random(&random) % n] * 1024 + next_random(&random) % 1024;
-
-		p->mem[at] ^= (uint8_t)(next_random(&random) % 255 + 1);
-		p->before[at] = p->mem[at];
-		run(p);
-		p->mem[at] = p->before[at] = p->good[at];
-	}
-	free(used);
-}
-
-static void load(struct peer *p)
-{
-	struct stat st;
-	int fd = open(p->name, O_RDONLY | O_CLOEXEC);
-	void *from;
-
-	if (fd < 0 || fstat(fd, &st) || st.st_size <= 0)
-		image_die("cannot open %s", p->name);
-	p->size = (size_t)st.st_size;
-	from = mmap(NULL, p->size, PROT_READ, MAP_PRIVATE, fd, 0);
-	close(fd);
-	snprintf(p->path, sizeof(p->path), "/dev/shm/peer-%d.img", (int)getpid());
-	fd = open(p->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (from == MAP_FAILED || fd < 0 || ftruncate(fd, st.st_size))
-		image_die("cannot make %s", p->path);
-	p->mem = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	p->good = malloc(p->size);
-	p->before = malloc(p->size);
-	if (p->mem == MAP_FAILED || !p->good || !p->before)
-		image_die("out of memory");
-	memcpy(p->good, from, p->size);
-	memcpy(p->before, from, p->size);
-	memcpy(p->mem, from, p->size);
-	munmap(from, p->size);
-}
-
-static void one(const char *name, uint64_t flips, uint64_t seed, struct tally *t)
-{
-	struct peer p = { .name = name, .tally = t };
-	char left[64];
+	unsigned k = 0;
 	int status;
 	pid_t pid;
 
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		load(&p);
-		run_image(&p, flips, seed);
-		unlink(p.path);
-		exit(0);
+	while ((pid = wait(&status)) < 0)
+		if (errno != EINTR)
+			image_die("%s", strerror(errno));
+	while (w->job[k].pid != pid)
+		k++;
+	w->job[k].pid = 0;
+	if (status) {
+		struct peer p = { .name = w->job[k].image->name, .tally = &w->slot[k] };
+
+		if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+			peer_worse(&p, "it doesn't end", "");
+		else
+			peer_worse(&p, "it ends with",
+				   WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
+						       : "an exit code");
 	}
-	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		image_die("%s", strerror(errno));
-	snprintf(left, sizeof(left), "/dev/shm/peer-%d.img", (int)pid);
-	unlink(left);
-	p.name = name;
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-		say_worse(&p, "it doesn't end", "");
-	else if (status)
-		say_worse(&p, "it ends with",
-			  WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "an exit code");
+	part_ended(w->job[k].image, &w->slot[k]);
+	if (w->resume && !w->slot[k].worse) { /* what is wrong is looked at again */
+		const struct tally *t = &w->slot[k];
+
+		fprintf(w->resume, "%s %llu %llu %llu %llu %llu %llu %llu\n", w->job[k].image->name,
+			(unsigned long long)w->seed, (unsigned long long)w->job[k].first,
+			(unsigned long long)w->job[k].last, (unsigned long long)t->run,
+			(unsigned long long)t->done, (unsigned long long)t->written,
+			(unsigned long long)t->refused);
+		fflush(w->resume);
+	}
+	return k;
+}
+
+/* The part is in the file: counted. */
+static bool resumed(struct work *w, struct image_sum *im, uint64_t first, uint64_t last)
+{
+	unsigned long long v[7];
+	char name[256], line[512];
+
+	if (!w->resume)
+		return false;
+	rewind(w->resume);
+	while (fgets(line, sizeof(line), w->resume)) {
+		struct tally t = { 0 };
+
+		if (sscanf(line, "%255s %llu %llu %llu %llu %llu %llu %llu", name, &v[0], &v[1],
+			   &v[2], &v[3], &v[4], &v[5], &v[6]) != 8 ||
+		    strcmp(name, im->name) || v[0] != w->seed || v[1] != first || v[2] != last)
+			continue;
+		t.run = v[3], t.done = v[4], t.written = v[5], t.refused = v[6];
+		part_ended(im, &t);
+		return true;
+	}
+	return false;
+}
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec;
+}
+
+/* Returns the runs of this time, without those of the file. */
+static uint64_t run_all(struct work *w)
+{
+	uint64_t end = w->seconds ? now() + w->seconds : UINT64_MAX, runs = 0;
+	unsigned busy = 0, k = 0;
+
+	for (uint64_t first = 0; first <= w->flips; first += PART) {
+		uint64_t last = first + PART - 1 < w->flips ? first + PART - 1 : w->flips;
+
+		for (size_t i = 0; i < w->n_images; i++) {
+			if (resumed(w, &w->image[i], first, last))
+				continue;
+			if (now() >= end)
+				break;
+			if (busy == w->jobs) {
+				k = wait_one(w);
+				runs += w->slot[k].run;
+			} else {
+				k = busy++;
+			}
+			begin(w, k, &w->image[i], first, last);
+		}
+	}
+	for (; busy; busy--)
+		runs += w->slot[wait_one(w)].run;
+	return runs;
+}
+
+static uint64_t number(char **argv, int argc, int *i)
+{
+	if (*i + 1 >= argc)
+		image_die("%s needs a value", argv[*i]);
+	return strtoull(argv[++*i], NULL, 0);
+}
+
+static void arguments(struct work *w, int argc, char **argv)
+{
+	w->image = calloc((size_t)argc, sizeof(*w->image));
+	if (!w->image)
+		image_die("out of memory");
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--flips"))
+			w->flips = number(argv, argc, &i);
+		else if (!strcmp(argv[i], "--seed"))
+			w->seed = number(argv, argc, &i);
+		else if (!strcmp(argv[i], "--seconds"))
+			w->seconds = number(argv, argc, &i);
+		else if (!strcmp(argv[i], "--jobs"))
+			w->jobs = (unsigned)number(argv, argc, &i);
+		else if (!strcmp(argv[i], "--resume") && i + 1 < argc)
+			w->resume = fopen(argv[++i], "a+e");
+		else
+			w->image[w->n_images++].name = argv[i];
+		if (!strcmp(argv[i - 1], "--resume") && !w->resume)
+			image_die("cannot open %s", argv[i]);
+	}
+	if (!w->jobs || w->jobs > JOBS_MAX)
+		w->jobs = 1;
+	for (size_t i = 0; i < w->n_images; i++)
+		w->image[i].left = w->flips / PART + 1;
 }
 
 int main(int argc, char **argv)
 {
-	uint64_t flips = 0, seed = 1;
-	struct tally *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			       -1, 0),
-		     all = { 0 };
+	struct work w = { .seed = 1 };
+	struct tally all = { 0 };
+	uint64_t runs, start = now(), spent;
 
-	if (t == MAP_FAILED)
-		image_die("no memory");
-	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--flips") && i + 1 < argc) {
-			flips = strtoull(argv[++i], NULL, 0);
-		} else if (!strcmp(argv[i], "--seed") && i + 1 < argc) {
-			seed = strtoull(argv[++i], NULL, 0);
-		} else {
-			*t = (struct tally){ 0 };
-			one(argv[i], flips, seed, t);
-			if (!t->worse)
-				printf("ok peer %s: %llu done, %llu refused\n", argv[i],
-				       (unsigned long long)t->done, (unsigned long long)t->refused);
-			all.run += t->run;
-			all.done += t->done;
-			all.refused += t->refused;
-			all.worse += t->worse;
-		}
+	arguments(&w, argc, argv);
+	images_roots(); /* before there are children */
+	w.slot = (struct tally *)(void *)peer_map(-1, JOBS_MAX * sizeof(*w.slot),
+						  MAP_SHARED | MAP_ANONYMOUS);
+	runs = run_all(&w);
+	for (size_t i = 0; i < w.n_images; i++) {
+		all.run += w.image[i].sum.run;
+		all.done += w.image[i].sum.done;
+		all.written += w.image[i].sum.written;
+		all.refused += w.image[i].sum.refused;
+		all.worse += w.image[i].sum.worse;
 	}
+	spent = now() - start;
+	printf("%llu runs now, %llu s, %llu a second; of all done, %llu have written\n",
+	       (unsigned long long)runs, (unsigned long long)spent,
+	       (unsigned long long)(runs / (spent ? spent : 1)), (unsigned long long)all.written);
 	printf("%llu run, %llu done, %llu refused, %llu worse\n", (unsigned long long)all.run,
 	       (unsigned long long)all.done, (unsigned long long)all.refused,
 	       (unsigned long long)all.worse);
+	if (w.resume)
+		fclose(w.resume);
+	free(w.image);
 	return all.worse ? 1 : 0;
 }
