@@ -6,7 +6,8 @@
 #
 # A row: row NAME SCENARIO MAKER; ROWS=REGEX: only these. The maker leaves x.img, and may set: left
 # (fragmented files that have to stay, 0), keep (paths whose blocks have to stay), pre (LD_PRELOAD),
-# also (a command: what else must hold). SCENARIO: the one of build/crash that cuts the power in such a run.
+# also (a command: what else must hold). SCENARIO: the one of build/crash that cuts the power in such a
+# run; its states are in the line of that name that build/crash prints.
 # long
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
@@ -71,6 +72,7 @@ row() { # NAME SCENARIO MAKER
 		sed 's/^/# /' make.out | tail -5
 		return
 	fi
+	grep -q "\.name = \"$2\"" "$top/tests/crash/scenarios.c" || not_ok "$1: there is no scenario $2"
 	if result >why 2>&1; then ok "$1"; else
 		not_ok "$1 (exit code $rc)"
 		cat why err fsck 2>/dev/null | sed 's/^/# /' | head -20
