@@ -120,9 +120,10 @@ static void run(struct base *b, unsigned ask)
 {
 	const struct engine_options o = {
 		.volume = opening(b, 0),
-		.plan.mode = ask & ASK_FREE	? PLAN_FREE
-			     : ask & ASK_SHRINK ? PLAN_SHRINK
-						: PLAN_FILES,
+		.plan.mode = (ask & ASK_FREE) && (ask & ASK_SHRINK) ? PLAN_LAYOUT
+			     : ask & ASK_FREE			    ? PLAN_FREE
+			     : ask & ASK_SHRINK			    ? PLAN_SHRINK
+								    : PLAN_FILES,
 		.scope = some,
 		.n_scope = ask & ASK_SCOPE ? 3 : 0,
 		.names = true,
