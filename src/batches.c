@@ -10,9 +10,9 @@
  * leave uses them (I1), and a flush that batch N waits for may make copies of N+1 durable, which
  * does no harm. Reads change nothing, and what later batches read are file blocks, which a commit
  * never writes and no batch before writes either (the mover waits for the copies of one that does).
- * Indirect blocks of block-mapped files are moved as file
- * blocks and are written by commits; so what the mover read of one is of no consequence: the commit
- * that moves it writes it anew (indirect.h).
+ * Indirect blocks of block-mapped files are moved as file blocks and are written by commits; so
+ * what the mover read of one is of no consequence: the commit that moves it writes it anew
+ * (indirect.h).
  *
  * While a batch is copied, its metadata is made in memory (commit_prepare). Should a file be
  * dropped, or the run be stopped, that is forgotten, and made anew without the file.

@@ -93,7 +93,7 @@ struct device {
 	bool fuse;	 /* lies on FUSE: moves must be read back and compared */
 	bool read_only;
 	bool sparse;	  /* an image file that had holes when it was opened */
-	atomic_bool dead; /* a flush failed: see durability */
+	atomic_bool dead; /* a flush, or a write that a commit rests on, failed: see durability */
 	struct device_counters count;
 };
 
