@@ -974,6 +974,9 @@ static void test_commit_batch__each_operation_fails(void **state)
 					assert_int_equal(commit_end(r.c, &end), -1);
 					assert_non_null(strstr(end.text, "e2fsck -p"));
 					assert_int_equal(count_writes(&r), before);
+					/* nor do those who copy ahead write any more */
+					if (ops[o] != FAULT_READ)
+						assert_true(atomic_load(&volume_device(r.v)->dead));
 				}
 				image = load(&r);
 				must_judge(&r, image, JUDGE_PREEN, what);
