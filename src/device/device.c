@@ -48,7 +48,8 @@ static int check_dead(struct device *dev, const char *what, struct error *err)
 {
 	if (!atomic_load(&dev->dead))
 		return 0;
-	error_set(err, ERROR_OPERATION, "%s refused: an earlier write or flush of this device failed", what);
+	error_set(err, ERROR_OPERATION,
+		  "%s refused: an earlier write or flush of this device failed", what);
 	err->sys = EIO;
 	return -1;
 }
